@@ -4,8 +4,8 @@
 // A *log* is every batch of a store, numbered densely from 1, each with the term of the primary that made it. The chain of a
 // point hashes all batches up to it: two logs with the same point are the same up to there.
 //
-// DataHeader::incarnation is the one of the caller's store (0: it has none yet). A Decode of these messages checks sizes only;
-// what the terms and points mean is for the service.
+// DataHeader::incarnation is that of the caller's store (0: the caller has none yet). A Decode of these messages checks sizes only;
+// the service judges terms and points.
 #pragma once
 
 #include <cstdint>
@@ -48,29 +48,29 @@ struct AppendRequest {
   DataHeader header;
   uint64_t term = 0;
   std::string primary;         // its member name
-  std::string to;              // the member's that is meant; "": not said
+  std::string to;              // the name of the member that the caller means; "": not said
   uint64_t version = 0;        // of the register, as far as the primary has read it
   int64_t token_time_ns = 0;   // the primary's time for tokens, nanoseconds since 1970 (common/token_clock.h)
   bool follows = false;        // the batches follow `prev`; else there are none, and `prev` says nothing
   LogPoint prev;
   std::vector<ShippedBatch> batches;
   CommitSeq commit;            // everything up to it is durable on every member of the set
-  bool sync = false;           // answer when all that was received is durable
-  bool join = false;           // your log does not go on where mine does: Join
+  bool sync = false;           // the member answers when all received batches are durable
+  bool join = false;           // the member's log does not go on where the primary's does: the member calls Join
   BufferChain payload;         // the batches one after the other (EncodeArchivedBatch)
 };
 enum class AppendResult : uint8_t {
   kTaken = 1,
-  kMismatch = 2,  // `prev` is not in my log, or another batch is where these should go: nothing more was taken
-  kOldTerm = 3,   // I know a higher term: the caller is primary no more
+  kMismatch = 2,  // the member's log does not have `prev`, or has another batch where these should go: it took nothing more
+  kOldTerm = 3,   // the member knows a higher term: the caller is primary no more
 };
 struct AppendReply {
   AppendResult result = AppendResult::kTaken;
   uint64_t term = 0;   // the highest that the answering member knows
   LogPoint last;       // received, in the journal
-  LogPoint durable;    // if asked for by `sync`, and the store was whole then, too; else nothing
-  bool whole = false;  // its store is what its log says
-  LogPoint fetched;    // not whole: it will be when it has this; seq 0: not before it has copied
+  LogPoint durable;    // only if `sync` asked for it, and the store was whole then
+  bool whole = false;  // the member's store is the one that its log makes
+  LogPoint fetched;    // if it is not whole: the store is whole when it has this point; seq 0: when it has copied everything
 };
 
 struct ReplicaJoinRequest {
@@ -81,13 +81,13 @@ struct ReplicaJoinRequest {
   std::vector<TermRun> history;  // without gaps, the oldest first
   bool whole = false;
   LogPoint fetched;  // as AppendReply's
-  bool copy = false;  // nothing else will do
+  bool copy = false;  // the member takes nothing but a copy
 };
 enum class JoinVerdict : uint8_t {
-  kTail = 1,    // its log is the beginning of mine: Append goes on
-  kRewind = 2,  // go back to `common`: FetchKeys of what the batches beyond it touched
-  kCopy = 3,    // FetchPage of everything; the log then begins at `common`
-  kWait = 4,    // it is in the set, and first has to leave it. Ask again
+  kTail = 1,    // the member's log is the beginning of the primary's: Append goes on
+  kRewind = 2,  // the member goes back to `common`, and fetches (FetchKeys) the keys that its batches beyond that have touched
+  kCopy = 3,    // the member fetches everything (FetchPage); its log then begins at `common`
+  kWait = 4,    // the member is in the set, and has to leave it first: it asks again
 };
 struct ReplicaJoinReply {
   JoinVerdict verdict = JoinVerdict::kWait;
@@ -110,11 +110,11 @@ struct FetchKeysRequest {
 };
 struct FetchKeysReply {
   uint64_t answered = 0;  // of the keys, from the first; at least one
-  LogPoint at;            // the values are those of this moment
+  LogPoint at;            // the values are those that the store had at this point
   BufferChain payload;    // a batch of puts and deletes (EncodeArchivedBatch)
 };
 
-// Keeps nothing at the primary: any page may be asked for again.
+// The primary keeps nothing between two of these: a member may ask for any page again.
 struct FetchPageRequest {
   DataHeader header;
   uint64_t term = 0;
@@ -132,10 +132,10 @@ struct FetchPageReply {
 class ReplicaService {
  public:
   virtual ~ReplicaService() = default;
-  // kNotReady: it answers no primary now (it has not read the register yet, or asks for the place itself). kRetryLater: what
-  // was to be made durable has been rewound meanwhile.
+  // kNotReady: the member answers no primary now (it has not read the register yet, or asks for the place itself). kRetryLater: the
+  // member has rewound the batches meanwhile that it was to make durable.
   virtual Task<Result<AppendReply>> Append(AppendRequest request) = 0;
-  // These three are answered by the primary of exactly that term; others: kNotLeader.
+  // Only the primary of exactly that term answers these three; others give kNotLeader.
   virtual Task<Result<ReplicaJoinReply>> Join(ReplicaJoinRequest request) = 0;
   virtual Task<Result<FetchKeysReply>> FetchKeys(FetchKeysRequest request) = 0;
   virtual Task<Result<FetchPageReply>> FetchPage(FetchPageRequest request) = 0;
@@ -148,12 +148,12 @@ class ReplicaConnector {
   virtual std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) = 0;
 };
 
-// ---- What each of the metadata servers answers, in whichever role -----------------------------------
+// ---- Each metadata server answers these, in whichever role -----------------------------------------
 
 inline constexpr size_t kMaxListedMembers = 64;  // of one reply
 
-// Who is primary? With a wait this is a long poll: it is answered at once if a term above known_term and its primary's address are
-// known here, else as soon as they are, or with what is known when wait_ns (at most a minute) have passed.
+// Which member is primary? With a wait this is a long poll: the member answers at once if it knows a term above known_term and that
+// primary's address, else as soon as it does, and at the latest after wait_ns (at most a minute), with all that it knows then.
 struct LocateRequest {
   DataHeader header;
   uint64_t known_term = 0;
@@ -163,7 +163,7 @@ struct MemberAddress {
   std::string name;
   std::string address;  // host:port
 };
-// A hint of where to ask: whether that server is the primary, and of which term, its own answers prove.
+// A hint of where to ask: only that server's own answers prove that it is the primary, and of which term.
 struct LocateReply {
   uint64_t term = 0;                   // the highest that this member knows; 0: it knows nothing yet
   std::string primary;                 // of that term; "" if not known
@@ -171,10 +171,10 @@ struct LocateReply {
   std::vector<MemberAddress> members;  // all, by name, the primary too; empty if not known yet
 };
 
-// Before a member takes over it asks the others of the set.
+// A member asks the others of the set before it takes over.
 struct AskRequest {
   DataHeader header;
-  std::string member;  // who asks
+  std::string member;  // the caller's name
 };
 struct AskReply {
   uint64_t term = 0;  // the highest that it knows
@@ -185,12 +185,12 @@ struct AskReply {
 };
 
 enum class MemberRole : uint8_t {
-  kUnreachable = 0,  // it did not answer who was asked
+  kUnreachable = 0,  // it did not answer the member that made this list
   kStarting = 1,     // has not read the register since its start
   kJoining = 2,      // catches up: it goes back, copies, or is not in the set yet
   kStandby = 3,      // of the set, follows
   kCandidate = 4,    // asks for the primary's place
-  kOpening = 5,      // has it, does not serve yet
+  kOpening = 5,      // has that place, does not serve yet
   kPrimary = 6,      // serves
   kStalled = 7,      // is primary, and may answer nothing for the moment: it does not hear enough of the others
 };
@@ -208,19 +208,19 @@ struct MemberState {
   bool in_sync = false;  // the register names it: it has every acknowledged durable operation
   bool coordinator = false;      // it has reached the coordinator lately
   std::string coordinator_problem;  // why not; a sentence, "" if it has
-  std::string problem;  // a sentence: what keeps it from following, or from serving; "" if nothing
+  std::string problem;  // a sentence: why it does not follow, or does not serve; "" if it does
 };
 struct MemberStatusRequest {
   DataHeader header;
-  bool alone = false;  // of the asked member only; else it asks the others, for at most a second
+  bool alone = false;  // the asked member tells of itself only; else it asks the others, for at most a second
 };
 struct MemberStatusReply {
-  std::string self;          // who answers
-  uint64_t version = 0;      // of the register, as it was read last by who answers; 0: it was not
+  std::string self;          // the name of the member that answers
+  uint64_t version = 0;      // of the register, as that member has read it last; 0: it has not read it
   uint64_t incarnation = 0;
   uint64_t term = 0;
   std::string primary;       // "" if not known
-  uint32_t min_in_sync = 0;  // so many of the set are needed for a durable answer
+  uint32_t min_in_sync = 0;  // a durable answer needs so many members of the set
   std::vector<MemberState> members;  // by name
 };
 
@@ -230,9 +230,9 @@ enum class MemberChange : uint8_t {
   kRemove = 3,     // `name`, which is not in the set
   kUpdate = 4,     // address, release and features of `name`
   kMinInSync = 5,  // min_in_sync
-  kPromoteLosing = 6,  // `name`, and again `name_again`, which is not in the set, becomes primary: what only the set has is given up
+  kPromoteLosing = 6,  // `name`, which is not in the set, becomes primary: changes that only the set has are lost. `name_again` is the same
 };
-// Any member takes it, and hands it on to the primary; kPromoteLosing to the one that is named.
+// Any member takes it, and hands it on to the primary; kPromoteLosing to the named member.
 struct ChangeMembersRequest {
   DataHeader header;
   MemberChange change = MemberChange::kPromote;
@@ -242,8 +242,8 @@ struct ChangeMembersRequest {
   std::string release;
   uint32_t features = 0;
   uint32_t min_in_sync = 0;
-  bool handed_on = false;  // a member asks for somebody else; it is not handed on again
-  std::string name_again;  // of kPromoteLosing: as a person has given it a second time
+  bool handed_on = false;  // a member has handed it on; nobody hands it on again
+  std::string name_again;  // of kPromoteLosing: the name, which a person has given a second time
 };
 struct ChangeMembersReply {
   uint64_t version = 0;  // of the register, after it
@@ -255,11 +255,11 @@ class MemberService {
  public:
   virtual ~MemberService() = default;
   virtual Task<Result<LocateReply>> Locate(LocateRequest request) = 0;
-  // kNotReady: it has not read the register yet.
+  // kNotReady: the member has not read the register yet.
   virtual Task<Result<AskReply>> Ask(AskRequest request) = 0;
   virtual Task<Result<MemberStatusReply>> MemberStatus(MemberStatusRequest request) = 0;
-  // In the register on return. kNotLeader: no primary is known; kBusy: another change is under way; kRetryLater: it is not known
-  // whether it was carried out; kInval, kNoEnt, kExist: with what does not fit.
+  // The register has the change on return. kNotLeader: no primary is known; kBusy: another change is under way; kRetryLater: nobody
+  // knows whether the change was carried out; kInval, kNoEnt, kExist: a sentence says what does not fit.
   virtual Task<Result<ChangeMembersReply>> ChangeMembers(ChangeMembersRequest request) = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "common/printable.h"
 
+#include <absl/strings/str_join.h>
+
 #include <cstdint>
 #include <cstdio>
 
@@ -86,6 +88,10 @@ bool IsPrintable(std::string_view text) {
 }
 
 std::string Printable(std::string_view text) { return Escaped(text, ""); }
+
+std::string PrintableList(const std::vector<std::string>& texts) {
+  return absl::StrJoin(texts, ", ", [](std::string* out, const std::string& text) { *out += Printable(text); });
+}
 
 std::string PrintableName(std::string_view name) {
   // One that looks like the other form would be taken for it.

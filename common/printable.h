@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stria {
 
@@ -11,6 +12,9 @@ bool IsPrintable(std::string_view text);
 
 // For a sentence or a line of a log: control characters and bytes that are not UTF-8 as \ooo (\t, \n, \r by their names).
 std::string Printable(std::string_view text);
+
+// Several, as "a, b".
+std::string PrintableList(const std::vector<std::string>& texts);
 
 // A name as it is if it can be printed, else as $'..' of bash, which means exactly these bytes.
 std::string PrintableName(std::string_view name);

@@ -15,6 +15,12 @@ TEST(Printable, LeavesWhatCanBeRead) {
   }
 }
 
+TEST(Printable, Lists) {
+  EXPECT_EQ(PrintableList({}), "");
+  EXPECT_EQ(PrintableList({"pc1"}), "pc1");
+  EXPECT_EQ(PrintableList({"pc1", "", "a\nb"}), "pc1, , a\\nb");
+}
+
 TEST(Printable, NoTerminalObeysIt) {
   EXPECT_EQ(Printable("a\033[31mb\x07\x7f"), R"(a\033[31mb\007\177)");
   EXPECT_EQ(Printable("one\ntwo\tthree\r"), R"(one\ntwo\tthree\r)");

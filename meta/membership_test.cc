@@ -17,16 +17,10 @@
 #include "meta/replica/replica_store.h"
 #include "meta/service/meta_server.h"
 #include "test/sim/replica/fake_coordinator.h"
+#include "test/sim/replica/register_key.h"
 
 namespace stria {
 namespace {
-
-ClusterKey MembersKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(0x21);
-  return key;
-}
 
 class MembershipTest : public testing::Test {
  protected:
@@ -45,7 +39,7 @@ class MembershipTest : public testing::Test {
     m.ha.member = name;
     m.ha.address = name + ":7424";
     m.release = "1";
-    m.key = MembersKey();
+    m.key = RegisterTestKey();
     m.coordinator = asks_.get();
     return m;
   }
@@ -56,7 +50,7 @@ class MembershipTest : public testing::Test {
   const TempDir dir_;
   SimExecutor ex_{1};
   Superblock super_;
-  PurposeMac mac_{MembersKey(), kRegisterPurpose};
+  PurposeMac mac_{RegisterTestKey(), kRegisterPurpose};
   FakeCoordinator etcd_{&ex_, {}};
   std::unique_ptr<Coordinator> asks_ = etcd_.For("pc1");
   RegisterClient register_{asks_.get(), &mac_};

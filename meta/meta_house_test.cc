@@ -20,21 +20,15 @@
 #include "proto/replica_stubs.h"
 #include "proto/sim_transport.h"
 #include "test/sim/replica/fake_coordinator.h"
+#include "test/sim/replica/register_key.h"
 
 namespace stria {
 namespace {
 
-ClusterKey HouseKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(0x5a);
-  return key;
-}
-
 class MetaHouseTest : public testing::Test {
  protected:
   MetaHouseTest()
-      : mac_(HouseKey(), kRegisterPurpose),
+      : mac_(RegisterTestKey(), kRegisterPurpose),
         coordinator_(&ex_, {}),
         asks_(coordinator_.For("m0")),
         register_(asks_.get(), &mac_),
@@ -67,7 +61,7 @@ class MetaHouseTest : public testing::Test {
     house.params = [this] {
       ++made_;
       ServedMetaParams p;
-      p.keys = {HouseKey()};
+      p.keys = {RegisterTestKey()};
       p.cluster = cluster_;
       p.data = &data_;
       return p;
@@ -248,7 +242,7 @@ TEST_F(MetaHouseTest, AMemberThatLacksSomethingServesOnAPersonsWord) {
 TEST_F(MetaHouseTest, ACallerWhoHasHeardOfALaterLifeEndsThisOne) {
   ASSERT_TRUE(Serves());
   const uint64_t term = serves_->term();
-  const SaidTerm later = TermProof({HouseKey()}).Of(cluster_, term + 1);
+  const SaidTerm later = TermProof({RegisterTestKey()}).Of(cluster_, term + 1);
   InodeRequest r;
   r.header.cluster = cluster_;
   r.header.timeout_ns = 5 * kSecond;

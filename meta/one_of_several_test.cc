@@ -22,18 +22,12 @@
 #include "proto/admin_stubs.h"
 #include "proto/sim_transport.h"
 #include "test/sim/replica/fake_coordinator.h"
+#include "test/sim/replica/register_key.h"
 
 namespace stria {
 namespace {
 
 constexpr Uuid kTheirCluster{1, 2};
-
-ClusterKey SeveralKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(0x77);
-  return key;
-}
 
 // A PC.
 struct Pc {
@@ -84,7 +78,7 @@ class OneOfSeveralTest : public testing::Test {
     OneOfSeveralParams p;
     p.ha.member = pc.name;
     p.ha.address = pc.address;
-    p.key = SeveralKey();
+    p.key = RegisterTestKey();
     p.cluster = kTheirCluster;
     p.store = pc.store;
     p.release = pc.release;
@@ -95,7 +89,7 @@ class OneOfSeveralTest : public testing::Test {
     p.transports = pc.factory.get();
     p.served = [&pc] {
       ServedMetaParams s;
-      s.keys = {SeveralKey()};
+      s.keys = {RegisterTestKey()};
       s.cluster = kTheirCluster;
       s.data = pc.data.get();
       s.server.events_ns = kSecond;
@@ -154,7 +148,7 @@ class OneOfSeveralTest : public testing::Test {
   }
 
   SimExecutor ex_{1};
-  PurposeMac mac_{SeveralKey(), kRegisterPurpose};
+  PurposeMac mac_{RegisterTestKey(), kRegisterPurpose};
   FakeCoordinator etcd_{&ex_, {}};
   SimNetwork net_{&ex_, 7};
   std::map<std::string, Pc> pcs_;

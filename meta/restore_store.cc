@@ -1,5 +1,7 @@
 #include "meta/restore_store.h"
 
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -33,12 +35,6 @@ std::string Moment(int64_t wall_ns) {
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
   const int64_t age_s = std::max<int64_t>(0, Executor::Current().WallNs() / kSecond - s);
   return std::string(text) + " (" + FormatDuration(age_s * kSecond) + " ago)";
-}
-
-std::string Join(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
-  return out;
 }
 
 void SayList(const char* what, const std::vector<std::string>& lines) {
@@ -100,7 +96,7 @@ Task<Result<void>> RestoreStore(RestoreStoreParams p) {
   }
   BackupFleet fleet(p.connector, p.signer);
   CO_RETURN_IF_ERROR(co_await fleet.Ask(p.from));
-  Say("asked: " + Join(fleet.nodes()));
+  Say("asked: " + absl::StrJoin(fleet.nodes(), ", "));
   if (p.dry_run) co_return co_await SayWhatThereIs(&fleet, p.seal, p.unproven);
 
   CO_RETURN_IF_ERROR(PrepareDataDir(p.data));

@@ -110,61 +110,60 @@ ClusterMap TestMap() {
   return map;
 }
 
-TEST(DataNodeTest, ARestartDoesNotForgetWhichLifeWasHeard) {
-  SimExecutor ex(1);
-  SimMachine machine(ex);
-  machine.AddDisk(1);
-  machine.AddDisk(2);
-  FakeMetaService meta(TestMap());
-  meta.map.term = 7;
-  meta.map.term_proof = 70;
-  FakeMetaConnector connector(&meta);
-  ASSERT_TRUE(machine.Start(&connector).ok());
-  ex.RunFor(3 * kSecond);
-  ASSERT_TRUE(machine.node->agent().registered());
+// Two disks, and a metadata server in its seventh life, which the node has heard.
+class DataNodeOfALifeTest : public testing::Test {
+ protected:
+  DataNodeOfALifeTest() {
+    machine_.AddDisk(1);
+    machine_.AddDisk(2);
+    meta_.map.term = 7;
+    meta_.map.term_proof = 70;
+  }
+  void SetUp() override {
+    ASSERT_TRUE(machine_.Start(&connector_).ok());
+    ex_.RunFor(3 * kSecond);
+    ASSERT_TRUE(machine_.node->agent().registered());
+  }
+
+  SimExecutor ex_{1};
+  SimMachine machine_{ex_};
+  FakeMetaService meta_{TestMap()};
+  FakeMetaConnector connector_{&meta_};
+};
+
+TEST_F(DataNodeOfALifeTest, ARestartDoesNotForgetWhichLifeWasHeard) {
   Random rng(3);
   for (const bool one_disk : {false, true}) {
-    machine.Crash(rng);
-    if (one_disk) machine.broken = {0};
-    meta.map.term = 6;
-    meta.believes = {7, 70};
-    ASSERT_TRUE(machine.Start(&connector).ok());
-    EXPECT_EQ(machine.node->server().terms().ToAsk().said, (SaidTerm{7, 70}));
-    ex.RunFor(10 * kSecond);
-    EXPECT_FALSE(machine.node->agent().registered()) << "an old copy of the metadata is served there";
-    meta.map.term = 7;
-    meta.believes = {};
-    ex.RunFor(5 * kSecond);
-    EXPECT_TRUE(machine.node->agent().registered());
+    machine_.Crash(rng);
+    if (one_disk) machine_.broken = {0};
+    meta_.map.term = 6;
+    meta_.believes = {7, 70};
+    ASSERT_TRUE(machine_.Start(&connector_).ok());
+    EXPECT_EQ(machine_.node->server().terms().ToAsk().said, (SaidTerm{7, 70}));
+    ex_.RunFor(10 * kSecond);
+    EXPECT_FALSE(machine_.node->agent().registered()) << "an old copy of the metadata is served there";
+    meta_.map.term = 7;
+    meta_.believes = {};
+    ex_.RunFor(5 * kSecond);
+    EXPECT_TRUE(machine_.node->agent().registered());
   }
 }
 
 // Somebody has put a disk in that says more than there has been. It must not make the node deaf, nor forget what the others say.
-TEST(DataNodeTest, ALifeThatOnlyADiskKnowsIsNotBelieved) {
-  SimExecutor ex(1);
-  SimMachine machine(ex);
-  machine.AddDisk(1);
-  machine.AddDisk(2);
-  FakeMetaService meta(TestMap());
-  meta.map.term = 7;
-  meta.map.term_proof = 70;
-  FakeMetaConnector connector(&meta);
-  ASSERT_TRUE(machine.Start(&connector).ok());
-  ex.RunFor(3 * kSecond);
-  ASSERT_TRUE(machine.node->agent().registered());
-  ASSERT_TRUE(RunSim(ex, WriteTerms(machine.disks[1].get(), {{UINT64_MAX, 1}, {}})).ok());
+TEST_F(DataNodeOfALifeTest, ALifeThatOnlyADiskKnowsIsNotBelieved) {
+  ASSERT_TRUE(RunSim(ex_, WriteTerms(machine_.disks[1].get(), {{UINT64_MAX, 1}, {}})).ok());
   Random rng(3);
-  machine.Crash(rng);
+  machine_.Crash(rng);
   NoMeta nobody;
-  ASSERT_TRUE(machine.Start(&nobody).ok());
-  ex.RunFor(5 * kSecond);
-  EXPECT_EQ(RunSim(ex, ReadTerms(machine.disks[0].get())).value().known, (SaidTerm{7, 70}));
-  machine.Crash(rng);
-  ASSERT_TRUE(machine.Start(&connector).ok());
-  ex.RunFor(10 * kSecond);
-  EXPECT_TRUE(machine.node->agent().registered());
-  EXPECT_EQ(machine.node->server().terms().Highest(), 7u);
-  EXPECT_EQ(RunSim(ex, ReadTerms(machine.disks[1].get())).value(), (HeardTerms::Kept{{7, 70}, {}}));
+  ASSERT_TRUE(machine_.Start(&nobody).ok());
+  ex_.RunFor(5 * kSecond);
+  EXPECT_EQ(RunSim(ex_, ReadTerms(machine_.disks[0].get())).value().known, (SaidTerm{7, 70}));
+  machine_.Crash(rng);
+  ASSERT_TRUE(machine_.Start(&connector_).ok());
+  ex_.RunFor(10 * kSecond);
+  EXPECT_TRUE(machine_.node->agent().registered());
+  EXPECT_EQ(machine_.node->server().terms().Highest(), 7u);
+  EXPECT_EQ(RunSim(ex_, ReadTerms(machine_.disks[1].get())).value(), (HeardTerms::Kept{{7, 70}, {}}));
 }
 
 TEST(DataNodeTest, RegistersAndServesAgainWithoutAMetadataServer) {

@@ -98,7 +98,7 @@ Task<void> DiskWatch::AwaitEnd(size_t i) {
   Event answered;
   TaskScope look;
   while (gone.ok()) {
-    co_await Sleep(kLookForDiskNs);
+    co_await Sleep(times_.look_for_disk_ns);
     const OpenDisk& d = (*disks_)[i];
     if (!d.superblock.own) {
       gone = node_->problem(i);  // not yet a disk of this node: its place is looked at anew
@@ -118,7 +118,7 @@ Task<void> DiskWatch::AwaitEnd(size_t i) {
                    answered.Set();
                  });
     }
-    if (co_await WithTimeout(kLookForDiskNs, Passed(&answered))) gone = answer;
+    if (co_await WithTimeout(times_.look_for_disk_ns, Passed(&answered))) gone = answer;
   }
   LetGo(i, gone);
 }
@@ -155,7 +155,7 @@ void DiskWatch::LetGo(size_t i, const Error& why) {
 }
 
 Task<void> DiskWatch::KeepOut(size_t i, Error why) {
-  refused_[i] = {(*disks_)[i].superblock.own, why, Executor::Current().NowNs() + kTryRefusedAgainNs};
+  refused_[i] = {(*disks_)[i].superblock.own, why, Executor::Current().NowNs() + times_.try_refused_again_ns};
   co_await Refuse(i, std::move(why));
 }
 
@@ -185,7 +185,7 @@ Task<void> DiskWatch::TakeWhatIsThere(size_t i) {
     if (taken.ok() && *taken) co_return;
     if (!taken.ok()) node_->SetProblem(i, taken.error());
     // A new disk is made as soon as the node is registered.
-    co_await Sleep(node_->agent().registered() ? kLookAtPlaceNs : kAwaitRegistrationNs);
+    co_await Sleep(node_->agent().registered() ? times_.look_at_place_ns : kAwaitRegistrationNs);
   }
 }
 

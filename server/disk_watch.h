@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <vector>
@@ -20,16 +21,19 @@
 
 namespace stria {
 
-inline constexpr int64_t kLookForDiskNs = 1 * kSecond;
-inline constexpr int64_t kLookAtPlaceNs = 2 * kSecond;
-inline constexpr int64_t kTryRefusedAgainNs = 10 * kSecond;
 inline constexpr int64_t kAwaitRegistrationNs = 100 * kMillisecond;
+
+struct DiskWatchTimes {
+  int64_t look_for_disk_ns = 1 * kSecond;      // between two looks
+  int64_t look_at_place_ns = 2 * kSecond;
+  int64_t try_refused_again_ns = 10 * kSecond;
+};
 
 class DiskWatch {
  public:
   // All outlive it; `disks` are the node's, by the same numbers. It adds to them, and changes none but by its number: references stay good.
-  DiskWatch(DataNode* node, LocalOpener* local, std::deque<OpenDisk>* disks, DiskEnv env)
-      : node_(node), local_(local), disks_(disks), env_(std::move(env)) {}
+  DiskWatch(DataNode* node, LocalOpener* local, std::deque<OpenDisk>* disks, DiskEnv env, const DiskWatchTimes& times = {})
+      : node_(node), local_(local), disks_(disks), env_(std::move(env)), times_(times) {}
   // After the node's start.
   void Start();
   // After Start. The settings have these disks now: others are let go within seconds, new ones are looked for. Gives what that changes; the
@@ -56,6 +60,7 @@ class DiskWatch {
   LocalOpener* const local_;
   std::deque<OpenDisk>* const disks_;
   const DiskEnv env_;
+  const DiskWatchTimes times_;
   std::deque<Event> leaves_;    // by number: set when it is not in the settings any more
   std::vector<OpenDisk> gone_;  // closed; calls that still run may know them
   struct Refused {

@@ -20,6 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// As the time is the machine's, everything looks ten times as often as usual.
+constexpr DiskWatchTimes kTimes = {100 * kMillisecond, 200 * kMillisecond, kSecond};
+constexpr int64_t kBeatNs = 100 * kMillisecond;
+
 class NoPeers final : public DataConnector {
  public:
   std::shared_ptr<DataService> Connect(const std::string&) override { return nullptr; }
@@ -39,6 +43,7 @@ class Process {
         verifier_({TestKey()}) {
     ex_.MakeCurrent();
     env_ = {&sync_pool_, RocksMemory::Make(16 * kMiB)};
+    meta.beat_ns = kBeatNs;
     scope_.Spawn([](Process* p, std::function<Task<void>(Process*)> run) -> Task<void> {
       co_await p->Start();
       co_await run(p);
@@ -133,7 +138,7 @@ class Process {
         co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, admin_}, std::move(options));
     node = std::move(opened).value();
     local_ = std::make_unique<LocalOpener>(&verifier_, &node->server(), std::map<const ShardStore*, Disk*>());
-    watch_ = std::make_unique<DiskWatch>(node.get(), local_.get(), &disks_, env_);
+    watch_ = std::make_unique<DiskWatch>(node.get(), local_.get(), &disks_, env_, kTimes);
     node->Start();
     watch_->Start();
   }
@@ -181,7 +186,7 @@ TEST_F(DiskWatchTest, ADiskThatIsUnmountedUnderItIsAbsentAndComesBack) {
     EXPECT_EQ(n->node->server().FindStore(TargetId(1)), nullptr);
     const Result<Sealed> late = co_await StoreWhole(store, ShardId(8), 300'000);
     EXPECT_EQ(late.code(), FsError::kDiskFailed) << "a call that had begun";
-    co_await Sleep(3 * kSecond);
+    co_await Sleep(3 * kTimes.look_at_place_ns);
     EXPECT_TRUE(fs::is_empty(Path("d1"))) << "it is no disk";
     fs::remove(Path("d1"));
     fs::rename(Path("away"), Path("d1"));
@@ -287,7 +292,7 @@ TEST_F(DiskWatchTest, ADiskThatHangsIsTakenOut) {
     const std::shared_future<void> until = over.get_future().share();
     n->Hang(0, until);
     n->Hang(1, until);
-    co_await Sleep(3 * kLookForDiskNs);
+    co_await Sleep(3 * kTimes.look_for_disk_ns);
     EXPECT_TRUE(n->node->problem(0).ok()) << "it is not gone";
     co_await n->SetState(1, second, TargetState::kRemoved);
     EXPECT_TRUE(co_await n->Told(1, "stria disk add n1:d2")) << "out of the cluster";

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "common/sanitized.h"
 #include "server/shard_testing.h"
 
 namespace stria {
@@ -222,7 +223,7 @@ TEST(ShardCrashTest, ABrokenDiskNeverGivesWrongBytes) {
 
 // A deletion that ends while compaction empties the segment: the file stays until the moves are durable.
 TEST(ShardCrashTest, ADeletionBesideACompactionTakesNoSegmentAway) {
-  for (uint64_t seed = 1; seed <= 4000; ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 1000 : 4000); ++seed) {
     SCOPED_TRACE(seed);
     Random rng(seed);
     SimExecutor ex(seed, 4);

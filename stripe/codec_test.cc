@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/random.h"
+#include "common/sanitized.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -147,7 +148,8 @@ TEST(ParityCodec, EveryErasureOfThreeParitiesDecodes) {
 }
 
 TEST(ParityCodec, EveryErasureOfFourParitiesDecodes) {
-  for (uint32_t k = 1; k <= kMaxDataColumns; ++k) {
+  constexpr uint32_t kStep = kSanitized ? 4 : 1;
+  for (uint32_t k = kMaxDataColumns; k > 0; k -= std::min(k, kStep)) {
     for (const Codec codec : CodecsFor(k, 4)) InvertEveryErasure(k, 4, codec);
   }
 }

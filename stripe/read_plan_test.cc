@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/random.h"
+#include "common/sanitized.h"
 #include "stripe/layout.h"
 #include "stripe/layout_spec.h"
 
@@ -186,7 +187,7 @@ ReadOptions RandomOptions(const StripeShape& shape, Random& rng) {
 
 TEST(ReadPlan, RandomReadsGiveThePayloadForTheFewestBytes) {
   CodecSet codecs;
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 200 : 500); ++seed) {
     SCOPED_TRACE(seed);
     Random rng(seed);
     const bool large = seed % 25 == 0;
@@ -205,7 +206,7 @@ TEST(ReadPlan, RandomReadsGiveThePayloadForTheFewestBytes) {
 
 TEST(ReadPlan, RandomColumnReadsGiveTheShard) {
   CodecSet codecs;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 160 : 400); ++seed) {
     SCOPED_TRACE(seed);
     Random rng(seed);
     const Stripe s = MakeStripe(RandomShape(rng, false), rng, &codecs);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/io/pool_test_env.h"
+#include "common/sanitized.h"
 
 namespace stria {
 namespace {
@@ -71,6 +72,7 @@ class Silent : public PoolEnv {
 TEST(SilentNode, StallsAWriterLittleWhateverItIsAskedForThen) {
   for (uint64_t step = 0; step < 24; ++step) {
     for (const uint64_t bytes : {uint64_t{20'000}, uint64_t{900'000}, 20 * kMiB}) {
+      if (kSanitized && bytes > kMiB && step % 4 != 3) continue;  // these are most of the time
       SCOPED_TRACE(std::to_string(step) + " requests, " + std::to_string(bytes) + " bytes");
       Silent env(100 + step);
       env.Use(MakeLayout(1, 4, 1, kDefaultUnitBytes, 8));

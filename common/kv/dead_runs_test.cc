@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/random.h"
+#include "common/sanitized.h"
 
 namespace stria {
 namespace {
@@ -76,7 +77,7 @@ TEST(DeadRuns, AWriteThatFailedDeletesNothing) {
 }
 
 TEST(DeadRuns, AgainstASet) {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 40 : 200); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random rng(seed);
     DeadRuns runs(1);

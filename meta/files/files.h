@@ -107,6 +107,7 @@ class Files {
   Task<Result<NodeReply>> RunLink(LinkRequest r);
   Task<Result<XattrReply>> RunSetXattr(XattrRequest r);
   Task<Result<XattrReply>> RunRemoveXattr(XattrRequest r);
+  Task<Result<XattrReply>> ChangeXattr(OpKind kind, decltype(&OpSetXattr) op, XattrRequest r);
   Task<Result<LayoutReply>> RunSetLayout(LayoutRequest r);
   Task<Result<LayoutReply>> AfterSetLayout(LayoutRequest r, LayoutReply reply);
 

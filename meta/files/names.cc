@@ -462,30 +462,23 @@ Task<Result<XattrReply>> Files::SetXattr(XattrRequest r) {
   return runs_.Mutate<XattrRequest, XattrReply>(OpKind::kSetXattr, std::move(r), this, &Files::RunSetXattr, nullptr);
 }
 
-Task<Result<XattrReply>> Files::RunSetXattr(XattrRequest r) {
-  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
-  const auto set = [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, set));
-  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
-  Touched touched;
-  Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(OpKind::kSetXattr, r.header, &touched, set);
-  // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
-  // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
-  if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
-  co_return reply;
-}
+Task<Result<XattrReply>> Files::RunSetXattr(XattrRequest r) { return ChangeXattr(OpKind::kSetXattr, OpSetXattr, std::move(r)); }
 
 Task<Result<XattrReply>> Files::RemoveXattr(XattrRequest r) {
   return runs_.Mutate<XattrRequest, XattrReply>(OpKind::kRemoveXattr, std::move(r), this, &Files::RunRemoveXattr, nullptr);
 }
 
-Task<Result<XattrReply>> Files::RunRemoveXattr(XattrRequest r) {
+Task<Result<XattrReply>> Files::RunRemoveXattr(XattrRequest r) { return ChangeXattr(OpKind::kRemoveXattr, OpRemoveXattr, std::move(r)); }
+
+Task<Result<XattrReply>> Files::ChangeXattr(OpKind kind, decltype(&OpSetXattr) op, XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
-  const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, remove));
+  const auto change = [&](Txn& txn, const OpCtx& ctx) { return op(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, change));
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
-  Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(OpKind::kRemoveXattr, r.header, &touched, remove);
+  Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(kind, r.header, &touched, change);
+  // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
+  // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
   if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }

@@ -17,16 +17,10 @@
 #include "meta/replica/replica_log.h"
 #include "meta/store/txn.h"
 #include "test/sim/replica/fake_coordinator.h"
+#include "test/sim/replica/register_key.h"
 
 namespace stria {
 namespace {
-
-ClusterKey FoundersKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(0x3c);
-  return key;
-}
 
 class FoundingTest : public testing::Test {
  protected:
@@ -66,7 +60,7 @@ class FoundingTest : public testing::Test {
 
   SimExecutor ex_{1};
   uint64_t nonce_ = 0;
-  PurposeMac mac_{FoundersKey(), kRegisterPurpose};
+  PurposeMac mac_{RegisterTestKey(), kRegisterPurpose};
   FakeCoordinator etcd_{&ex_, {}};
   std::unique_ptr<Coordinator> asks_ = etcd_.For("pc1");
   RegisterClient register_{asks_.get(), &mac_};

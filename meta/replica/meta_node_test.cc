@@ -12,6 +12,7 @@
 
 #include "common/sabotage.h"
 #include "common/sabotage_testing.h"
+#include "common/sanitized.h"
 #include "meta/replica/node_world.h"
 
 namespace stria {
@@ -328,7 +329,7 @@ TEST_F(MetaNodeTest, WhatIsMeantForAnotherIsRefused) {
 // ---- By seeds -------------------------------------------------------------------------------------
 
 TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
-  const uint64_t first = SettingOf("STRIA_FIRST_SEED", 1), seeds = SettingOf("STRIA_SEEDS", 200);
+  const uint64_t first = SettingOf("STRIA_FIRST_SEED", 1), seeds = SettingOf("STRIA_SEEDS", kSanitized ? 100 : 200);
   NodeWorld::Counts all;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     NodeWorld world(seed, seed % 3 == 0 ? 2 : 3);

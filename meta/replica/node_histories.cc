@@ -3,6 +3,7 @@
 
 #include "meta/replica/node_world.h"
 #include "meta/replica/register_text.h"
+#include "meta/replica/world_faults.h"
 
 namespace stria {
 namespace {
@@ -34,52 +35,43 @@ Task<void> NodeWorld::Faults() {
     co_await Sleep(static_cast<int64_t>(rng_.Below(1200 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
     Member& other = *members_[rng_.Below(members_.size())];
-    switch (rng_.Below(13)) {
-      case 0:
-      case 1:
-        Crash(m, rng_.OneIn(2));
-        break;
-      case 2:
-        for (const auto& each : members_) Crash(*each, true);
-        break;
-      case 3:
-      case 4:
-        Cut(m.name, other.name, true);
-        if (rng_.OneIn(2)) Cut(other.name, m.name, true);
-        break;
-      case 5:
-        coordinator_.CutTo(m.name, true);
-        if (rng_.OneIn(2)) coordinator_.CutFrom(other.name, true);
-        break;
-      case 6:
-        coordinator_.SetUp(false);
-        break;
-      case 7:
-        if (!m.up) break;
-        ++counts_.stops;
-        Stop(m, static_cast<int64_t>(rng_.Below(2500 * kMillisecond)));
-        break;
-      case 8:
-        if (Member* p = Primary(); p != nullptr) {
-          ++counts_.offers;
-          p->answering->Spawn([](MetaNode* node) -> Task<void> { (void)co_await node->HandOver(""); }(p->node.get()));
-        }
-        break;
-      case 9:
-        LoseADisk();
-        break;
-      default:  // what was broken is mended
-        cut_.clear();
-        coordinator_.SetUp(true);
-        for (const auto& each : members_) {
-          coordinator_.CutTo(each->name, false);
-          coordinator_.CutFrom(each->name, false);
-        }
-        break;
-    }
-    for (const auto& each : members_) {
-      if (!each->up && rng_.OneIn(2)) Start(*each);
-    }
+    const uint64_t which = rng_.Below(kMemberFaults + 8);
+    if (!FailMember(this, &rng_, which, m, [&other]() -> Member& { return other; })) FailAround(which - kMemberFaults, m, other);
+    StartSomeMembers(this, &rng_);
+  }
+}
+
+void NodeWorld::FailAround(uint64_t which, Member& m, Member& other) {
+  switch (which) {
+    case 0:
+      coordinator_.CutTo(m.name, true);
+      if (rng_.OneIn(2)) coordinator_.CutFrom(other.name, true);
+      break;
+    case 1:
+      coordinator_.SetUp(false);
+      break;
+    case 2:
+      if (!m.up) break;
+      ++counts_.stops;
+      Stop(m, static_cast<int64_t>(rng_.Below(2500 * kMillisecond)));
+      break;
+    case 3:
+      if (Member* p = Primary(); p != nullptr) {
+        ++counts_.offers;
+        p->answering->Spawn([](MetaNode* node) -> Task<void> { (void)co_await node->HandOver(""); }(p->node.get()));
+      }
+      break;
+    case 4:
+      LoseADisk();
+      break;
+    default:  // what was broken is mended
+      cut_.clear();
+      coordinator_.SetUp(true);
+      for (const auto& each : members_) {
+        coordinator_.CutTo(each->name, false);
+        coordinator_.CutFrom(each->name, false);
+      }
+      break;
   }
 }
 

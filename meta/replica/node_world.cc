@@ -5,6 +5,7 @@
 #include "meta/model/families.h"
 #include "meta/replica/founding.h"
 #include "meta/replica/register_text.h"
+#include "test/sim/replica/register_key.h"
 
 namespace stria {
 namespace {
@@ -12,13 +13,6 @@ namespace {
 constexpr uint64_t kKeys = 200;
 constexpr KvFamily kUsedFamilies = 4;
 constexpr uint64_t kUncommitted = 60;  // batches ahead of what is committed
-
-ClusterKey WorldKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(7);
-  return key;
-}
 
 }  // namespace
 
@@ -239,7 +233,7 @@ void NodeWorld::Cut(const std::string& from, const std::string& to, bool cut) {
 // ---- Members --------------------------------------------------------------------------------------
 
 NodeWorld::NodeWorld(uint64_t seed, size_t members)
-    : ex_(seed, 4), rng_(seed * 2 + 1), mac_(WorldKey(), kRegisterPurpose), coordinator_(&ex_, {}) {
+    : ex_(seed, 4), rng_(seed * 2 + 1), mac_(RegisterTestKey(), kRegisterPurpose), coordinator_(&ex_, {}) {
   for (size_t i = 0; i < members; ++i) {
     auto m = std::make_unique<Member>();
     m->name = "m" + std::to_string(i);

@@ -127,6 +127,7 @@ class NodeWorld {
   static Content ContentOf(KvStore& kv);
   void CheckWhole(Member& m);
   Task<void> Faults();
+  void FailAround(uint64_t which, Member& m, Member& other);  // what FailMember knows nothing of
   void LoseADisk();
   Task<void> Replace(Member* m);
   Task<void> Watch();

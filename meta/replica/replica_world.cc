@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "meta/model/families.h"
+#include "meta/replica/world_faults.h"
 
 namespace stria {
 namespace {
@@ -467,36 +468,15 @@ Task<void> ReplicaWorld::Faults() {
   while (true) {
     co_await Sleep(static_cast<int64_t>(rng_.Below(500 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
-    switch (rng_.Below(8)) {
-      case 0:
-      case 1:
-        Crash(m, rng_.OneIn(2));
-        break;
-      case 2:
-        for (const auto& each : members_) Crash(*each, true);
-        break;
-      case 3:
-      case 4: {
-        Member& other = *members_[rng_.Below(members_.size())];
-        Cut(m.name, other.name, true);
-        if (rng_.OneIn(2)) Cut(other.name, m.name, true);
-        break;
+    const uint64_t which = rng_.Below(kMemberFaults + 3);
+    if (!FailMember(this, &rng_, which, m, [this]() -> Member& { return *members_[rng_.Below(members_.size())]; })) {
+      if (which == kMemberFaults) cut_.clear();
+      if (which == kMemberFaults + 1 && !failing_over_) {  // although the primary may be well
+        failing_over_ = true;
+        scope_.Spawn(Failover(), [this] { failing_over_ = false; });
       }
-      case 5:
-        cut_.clear();
-        break;
-      case 6:
-        if (!failing_over_) {  // although the primary may be well
-          failing_over_ = true;
-          scope_.Spawn(Failover(), [this] { failing_over_ = false; });
-        }
-        break;
-      default:
-        break;
     }
-    for (const auto& each : members_) {
-      if (!each->up && rng_.OneIn(2)) Start(*each);
-    }
+    StartSomeMembers(this, &rng_);
   }
 }
 

@@ -61,7 +61,7 @@ def run_gap(c, what, begin, end):
         w.start()
     time.sleep(BEFORE_S)
     writes, reads, usual_writes = [], [], []
-    drain(written, usual_writes)
+    wait_for("files are written before", lambda: drain(written, usual_writes) or usual_writes, 60)
     begin()
     try:
         until = time.monotonic() + GAP_S

@@ -11,6 +11,7 @@
 // WhatIsLeftToTheIdentityOfCallers, each with a proof that it is so.
 #include <algorithm>
 
+#include "common/sanitized.h"
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
 #include "proto/sim_transport.h"
@@ -100,6 +101,11 @@ std::vector<Who> HeadersOfOthers() {
 
 std::string Text(const WireMessage& message) { return std::string(message.Bytes().Flatten().view()); }
 
+size_t NextTurn() {
+  static size_t turns = 0;
+  return turns++;
+}
+
 // To the server itself; or over `way`.
 template <class Req, class Rep, class Service>
 void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Service::*call)(Req), uint32_t uid, ProvedWay* way) {
@@ -107,7 +113,10 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
   if (way != nullptr) {
     for (Who& who : HeadersOfOthers()) headers.push_back(std::move(who));
   }
-  for (const Who& who : headers) {
+  const size_t turn = NextTurn();
+  for (size_t i = 0; i < headers.size(); ++i) {
+    if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method
+    const Who& who = headers[i];
     w.Refresh();
     std::map<std::string, std::string> before = w.Dump();
     int form = 0;

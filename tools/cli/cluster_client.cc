@@ -1,5 +1,6 @@
 #include "tools/cli/cluster_client.h"
 
+#include <absl/strings/str_join.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,11 +82,7 @@ OpHeader ClusterClient::Header(int64_t timeout_ns) const {
   return h;
 }
 
-std::string ClusterClient::AddressList() const {
-  std::string out;
-  for (const std::string& a : options_.addresses) out += (out.empty() ? "" : ", ") + a;
-  return out;
-}
+std::string ClusterClient::AddressList() const { return absl::StrJoin(options_.addresses, ", "); }
 
 Error ClusterClient::Explained(Error e) const {
   const std::string why = SentenceOf(e);

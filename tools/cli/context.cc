@@ -1,5 +1,6 @@
 #include "tools/cli/context.h"
 
+#include <absl/strings/str_join.h>
 #include <unistd.h>
 
 #include "common/address.h"
@@ -44,8 +45,7 @@ std::string UnknownVerb(CLI::App& app, int argc, const char* const* argv) {
   }
   const std::vector<CLI::App*> verbs = at->get_subcommands([](CLI::App*) { return true; });
   if (verbs.empty()) return "";
-  std::string names;
-  for (CLI::App* verb : verbs) names += (names.empty() ? "" : ", ") + verb->get_name();
+  const std::string names = absl::StrJoin(verbs, ", ", [](std::string* out, const CLI::App* verb) { *out += verb->get_name(); });
   if (said.empty()) return "which command? There are: " + names;
   said.pop_back();
   return "'" + said + "' needs one more word: " + names;

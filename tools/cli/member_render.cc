@@ -15,12 +15,6 @@ std::vector<std::string> InSync(const MemberStatusReply& r) {
   return names;
 }
 
-std::string NamesOf(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + Printable(n);
-  return out;
-}
-
 std::string NumberOrDash(uint64_t n) { return n == 0 ? "-" : std::to_string(n); }
 
 bool Follows(const MemberState& m) { return m.role == MemberRole::kStandby || m.role == MemberRole::kJoining || m.role == MemberRole::kPrimary; }
@@ -53,13 +47,13 @@ std::vector<Finding> DiagnoseMembers(const MemberStatusReply& r) {
   } else if (primary == nullptr || primary->role != MemberRole::kPrimary) {
     const std::string is = primary == nullptr ? "not known" : std::string("is ") + MemberRoleName(primary->role);
     find(Health::kAtRisk, "Of the metadata servers nobody serves: the primary " + (primary == nullptr ? "is " : Printable(primary->name) + " ") + is + ".",
-         "Another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + NamesOf(in_sync) + ".");
+         "Another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + PrintableList(in_sync) + ".");
   }
   if (r.version != 0 && in_sync.size() < r.min_in_sync) {
     find(Health::kAtRisk, "Of the metadata, syncs wait: " + Count(in_sync.size(), "server is", "servers are") + " in sync, and " +
                               std::to_string(r.min_in_sync) + " are needed.", "Start the metadata servers that do not run; they catch up by themselves.");
   } else if (r.version != 0 && r.members.size() > 1 && in_sync.size() == 1) {
-    find(Health::kDegraded, "Of the metadata only one copy is left of what is done now: that of " + NamesOf(in_sync) + ".",
+    find(Health::kDegraded, "Of the metadata only one copy is left of what is done now: that of " + PrintableList(in_sync) + ".",
          "Start the other metadata servers; they catch up by themselves.");
   }
   for (const MemberState& m : r.members) {
@@ -95,7 +89,7 @@ std::string RenderMembersLine(const MemberStatusReply& r) {
 
 std::string RenderMembers(const MemberStatusReply& r) {
   std::string out = r.primary.empty() ? "no primary is known" : "primary " + Printable(r.primary);
-  out += ", term " + NumberOrDash(r.term) + "; in sync: " + (InSync(r).empty() ? "none" : NamesOf(InSync(r)));
+  out += ", term " + NumberOrDash(r.term) + "; in sync: " + (InSync(r).empty() ? "none" : PrintableList(InSync(r)));
   if (r.min_in_sync > 0) out += " (a sync is answered when " + std::to_string(r.min_in_sync) + (r.min_in_sync == 1 ? " has it)" : " have it)");
   out += "\n";
   Table t;

@@ -1,4 +1,6 @@
 // stria meta status|promote|join|remove: the metadata servers themselves.
+#include <absl/strings/str_join.h>
+
 #include <memory>
 
 #include "common/printable.h"
@@ -41,9 +43,8 @@ int RunStatus(const Context& ctx) {
 }
 
 std::string Names(const MemberStatusReply& r) {
-  std::string out;
-  for (const MemberState& m : r.members) out += (out.empty() ? "" : ", ") + Printable(m.name);
-  return out.empty() ? "none" : out;
+  if (r.members.empty()) return "none";
+  return absl::StrJoin(r.members, ", ", [](std::string* out, const MemberState& m) { *out += Printable(m.name); });
 }
 
 Error NoSuchMember(const MemberStatusReply& r, const std::string& name) {

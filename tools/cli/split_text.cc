@@ -1,5 +1,7 @@
 #include "tools/cli/split_text.h"
 
+#include <absl/strings/str_join.h>
+
 #include "common/printable.h"
 #include "tools/cli/render.h"
 
@@ -79,8 +81,7 @@ std::string Parallel(const SplitPlan& plan, const std::string& dir) {
 
 // Strings of JSON are strings of Python.
 std::string Dask(const SplitPlan& plan) {
-  std::string away;
-  for (const AwayNode& n : plan.away) away += (away.empty() ? "" : ", ") + JsonQuoted(n.name);
+  const std::string away = absl::StrJoin(plan.away, ", ", [](std::string* out, const AwayNode& n) { *out += JsonQuoted(n.name); });
   std::string text = "promise = {\"bytes\": " + std::to_string(plan.bytes()) + ", \"local_bytes\": " +
                      std::to_string(plan.local_bytes()) + ", \"remote_bytes\": " + std::to_string(plan.remote_bytes()) +
                      ", \"decoded_bytes\": " + std::to_string(plan.decoded_bytes()) + ", \"away\": [" + away + "]}\n" +

@@ -1,5 +1,7 @@
 #include "tools/cli/trust_render.h"
 
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 
 #include "common/printable.h"
@@ -8,12 +10,6 @@ namespace stria::cli {
 namespace {
 
 std::string Role1(Role role) { return std::string(RoleName(role)); }
-
-std::string Joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
-  return out;
-}
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : Printable(text); }
 
@@ -38,7 +34,7 @@ std::string RenderTokens(const std::vector<JoinTokenInfo>& tokens, int64_t now_s
   t.right = {false, false, false, true};
   for (const JoinTokenInfo& i : tokens) {
     t.rows.push_back({i.id, Role1(i.role), OrDash(i.name), std::to_string(i.used) + " of " + std::to_string(i.uses), UntilText(i.expires_s, now_s),
-                      OrDash(Joined(i.networks)), i.trusted_root ? "trusted" : "-"});
+                      OrDash(absl::StrJoin(i.networks, ", ")), i.trusted_root ? "trusted" : "-"});
   }
   return RenderTable(t, 0);
 }
@@ -52,7 +48,7 @@ std::string DescribeToken(const JoinTokenInfo& t, int64_t now_s) {
   std::string out = "lets ";
   if (!t.name.empty()) out += "the machine " + Printable(t.name) + " join as " + Role1(t.role) + ", once";
   else out += Count(t.uses, "machine", "machines") + " join as " + Role1(t.role) + ", each under its own name";
-  if (!t.networks.empty()) out += ", from " + Printable(Joined(t.networks));
+  if (!t.networks.empty()) out += ", from " + PrintableList(t.networks);
   if (t.trusted_root) out += "; their root counts as root";
   if (t.role == Role::kMeta) out += ", and be the cluster's authority, as all metadata servers are";
   return out + "; for " + HumanDuration(std::max<int64_t>(0, t.expires_s - now_s));
@@ -108,7 +104,7 @@ std::string RenderAuthorities(const ChangeAuthorityReply& r, int64_t now_s) {
   for (const AuthorityInfo& a : r.authorities) {
     out += "sha256=" + Printable(a.hash) + "\n  ends " + UntilText(a.not_after_s, now_s) + (a.signs ? "; signs" : "; is believed") + "; " +
            Count(a.in_force, "certificate", "certificates") + " in use";
-    if (!a.whose.empty()) out += ": " + Printable(Joined(a.whose)) + (a.in_force > a.whose.size() ? ", .." : "");
+    if (!a.whose.empty()) out += ": " + PrintableList(a.whose) + (a.in_force > a.whose.size() ? ", .." : "");
     out += "\n";
   }
   return out;

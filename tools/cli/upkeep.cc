@@ -1,5 +1,7 @@
 #include "tools/cli/upkeep.h"
 
+#include <absl/strings/str_join.h>
+
 #include <algorithm>
 
 #include "common/printable.h"
@@ -31,9 +33,7 @@ ScrubSum Sum(const UpkeepReply& u) {
 }
 
 std::string Addresses(const ClusterMap& map) {
-  std::string out;
-  for (const NodeInfo& n : map.nodes) out += (out.empty() ? "" : ",") + n.address;
-  return out;
+  return absl::StrJoin(map.nodes, ",", [](std::string* out, const NodeInfo& n) { *out += n.address; });
 }
 
 std::string Ago(int64_t then_s, int64_t now_s) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "meta/replica/register_text.h"
+#include "test/sim/replica/register_key.h"
 #include "test/sim/replica/replica_member.h"
 
 namespace stria {
@@ -15,13 +16,6 @@ constexpr int64_t kGraceNs = 3 * kSecond;
 constexpr uint64_t kUnacked = 200;  // batches ahead of what is committed
 constexpr size_t kBatchesAtOnce = 50;
 constexpr uint32_t kKeys = 400, kHotKeys = 8;
-
-ClusterKey TestKey() {
-  ClusterKey key;
-  key.id = 1;
-  key.secret.fill(7);
-  return key;
-}
 
 }  // namespace
 
@@ -37,7 +31,7 @@ std::string ReplicaStats::ToString() const {
          say("crashes", crashes);
 }
 
-ReplicaModel::ReplicaModel(uint64_t seed) : ex_(seed), mac_(TestKey(), kRegisterPurpose), etcd_(&ex_, {}) {
+ReplicaModel::ReplicaModel(uint64_t seed) : ex_(seed), mac_(RegisterTestKey(), kRegisterPurpose), etcd_(&ex_, {}) {
   const size_t count = Chance(0.33) ? 2 : 3;
   lost_ = std::vector<double>{0, 0.01, 0.05}[ex_.rng().Below(3)];
   straggle_ = std::vector<double>{0, 0.01, 0.05}[ex_.rng().Below(3)];

@@ -44,12 +44,6 @@ bool SameHost(const std::string& a, const std::string& b) {
   return a == b || (a.starts_with(b) && a[b.size()] == '.') || (b.starts_with(a) && b[a.size()] == '.');
 }
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + Printable(w);
-  return out;
-}
-
 void JudgeName(const Facts& facts, const NameFact& n, Judgement* j) {
   const std::string named = n.whose + " is called " + Printable(n.name);
   if (!n.error.empty() || n.addresses.empty()) {
@@ -65,10 +59,10 @@ void JudgeName(const Facts& facts, const NameFact& n, Judgement* j) {
   }
   const bool known_back = n.back.empty() || std::any_of(n.back.begin(), n.back.end(), [&](const std::string& b) { return SameHost(b, n.name); });
   if (!known_back) {
-    return j->Warn(named + " at " + Joined(n.addresses) + ", which is called " + Joined(n.back) + " the other way round",
+    return j->Warn(named + " at " + PrintableList(n.addresses) + ", which is called " + PrintableList(n.back) + " the other way round",
                    "let names and addresses agree in /etc/hosts or the DNS");
   }
-  j->Ok(named + ", at " + Joined(n.addresses) + (n.back.empty() ? " (no name the other way round)" : ""));
+  j->Ok(named + ", at " + PrintableList(n.addresses) + (n.back.empty() ? " (no name the other way round)" : ""));
 }
 
 void JudgeClock(const ClockFact& c, Judgement* j) {
