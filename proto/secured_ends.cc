@@ -288,8 +288,9 @@ Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   const int64_t now_ns = Executor::Current().NowNs();
   const Certificate own = read_->certificate;
   if (!IsDue()) co_return;
-  if (renewal_ns_ && now_ns < *renewal_ns_ + RenewAgainNs(own)) co_return;
-  renewal_ns_ = now_ns;
+  const Sha256Hash signs = (wanted_ ? wanted_->bundle : read_->bundle).all().back().hash();
+  if (asked_ && asked_->signs == signs && now_ns < asked_->ns + RenewAgainNs(own)) co_return;
+  asked_ = {now_ns, signs};
   const Result<void> renewed = co_await RenewNow(pool);
   if (renewed.ok()) co_return;
   const int64_t days = (own.not_after_s() - NowS()) / kDayS;

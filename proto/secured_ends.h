@@ -28,7 +28,7 @@
 namespace stria {
 
 inline constexpr int64_t kTrustLookNs = 5 * kSecond;
-inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // between two renewals, at most: a sixth of a certificate's life, if that is shorter
+inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // between two renewals by one authority, at most: a sixth of a certificate's life, if that is shorter
 inline constexpr int64_t kJudgeAgainNs = 60 * kSecond;   // certificates end without any file changing
 
 struct SecuredEndsOptions {
@@ -116,7 +116,11 @@ class SecuredEnds {
   std::optional<Wanted> wanted_;             // what the map says
   bool stale_ = false;                       // read_ or wanted_ is newer than what counts
   bool told_store_failed_ = false;
-  std::optional<int64_t> renewal_ns_;        // when it was asked for last
+  struct Asked {
+    int64_t ns;
+    Sha256Hash signs;  // the authority that was to sign
+  };
+  std::optional<Asked> asked_;               // the last renewal
   int64_t judged_ns_ = INT64_MIN;
   std::function<std::shared_ptr<const ClusterMap>()> map_;
   std::shared_ptr<const ClusterMap> taken_;

@@ -369,6 +369,30 @@ TEST_F(Ends, ACertificateIsRenewedWhenAnotherAuthoritySigns) {
   });
 }
 
+TEST_F(Ends, ACertificateThatWasJustRenewedIsRenewedByANewAuthorityAtOnce) {
+  RunTest([&](Executor*) -> Task<void> {
+    constexpr int64_t kLifeS = 90 * 86'400;
+    const TestCluster next(kTestCluster);
+    const Program data(cluster_, Role::kData, "n6");
+    const TestCluster* signs = &cluster_;
+    const auto sign = [&] {
+      return signs->authority.Sign(CertRequest::Make(data.key()), {kTestCluster, Role::kData, "n6"}, data.now_s->load(), kLifeS).value();
+    };
+    data.Write(sign());
+    const auto ends = data.Open();
+    ends->RenewBy([&](std::string) -> Task<Result<std::string>> { co_return sign().ToPem(); });
+    ends->TakeTrust(cluster_.bundle.ToPem(), {});
+    data.now_s->store(data.now_s->load() + kLifeS * 3 / 4);
+    co_await ends->Refresh(&pool_);
+    EXPECT_TRUE(SignedBy(ends->credentials()->certificate, cluster_.authority.certificate()));
+    EXPECT_GT(ends->credentials()->certificate.not_after_s(), data.now_s->load() + kLifeS / 2) << "it was renewed";
+    signs = &next;
+    ends->TakeTrust(cluster_.bundle.With(next.authority.certificate()).value().ToPem(), {});
+    co_await ends->Refresh(&pool_);
+    EXPECT_TRUE(SignedBy(ends->credentials()->certificate, next.authority.certificate()));
+  });
+}
+
 // A metadata server that is to change last.
 TEST_F(Ends, OneMayGoOnWithTheFormerAuthorityForAWhile) {
   RunTest([&](Executor*) -> Task<void> {
