@@ -168,7 +168,9 @@ class BulkDoor::Greeter final : public Visitor {
     char bytes[kBulkPrefaceBytes];
     const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-    const bool ours = n > 0 && memcmp(bytes, kBulkPreface, static_cast<size_t>(n)) == 0;
+    const auto begins = [&](const char* preface) { return n > 0 && memcmp(bytes, preface, static_cast<size_t>(n)) == 0; };
+    const bool aside = !peer_ && door_->options_.aside && begins(kBulkAsidePreface);
+    const bool ours = aside || begins(kBulkPreface);
     const bool torn = ours && static_cast<size_t>(n) < sizeof bytes;
     if (torn && !ended) return;  // the rest is to come
     if (n <= 0 || torn) return End(Error());
@@ -176,6 +178,7 @@ class BulkDoor::Greeter final : public Visitor {
       (void)!read(fd_, bytes, sizeof bytes);
       const int fd = Take();
       BulkProtection protection = Unprotected(fd);
+      if (aside) return door_->HandOn(fd, std::move(protection), address_);
       protection.peer = peer_;
       door_->opened_({loop_, fd, std::move(protection), address_});
     } else if (peer_) {
@@ -204,8 +207,25 @@ class BulkDoor::Shaker final : public Visitor {
  private:
   std::shared_ptr<Shaker> Self() { return std::static_pointer_cast<Shaker>(shared_from_this()); }
 
+  // What comes before the handshake, if anything does. False: it is not here yet, or nothing more comes.
+  bool TakePreface() {
+    if (preface_taken_ || !door_->options_.aside) return true;
+    char bytes[kBulkPrefaceBytes];
+    ssize_t n;
+    do {
+      n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);  // Read says what that is
+    if (memcmp(bytes, kBulkAsidePreface, static_cast<size_t>(n)) == 0) {
+      if (static_cast<size_t>(n) < sizeof bytes) return false;
+      (void)!read(fd_, bytes, sizeof bytes);
+      aside_ = true;
+    }
+    return preface_taken_ = true;
+  }
+
   void Read() {
-    if (busy_ || over()) return;
+    if (busy_ || over() || !TakePreface()) return;
     std::string in(kHandshakePiece, '\0');
     ssize_t n;
     do {
@@ -240,11 +260,13 @@ class BulkDoor::Shaker final : public Visitor {
     if (step == TlsSession::Step::kMore) return Read();
     if (session_->joining()) return Join();
     const int fd = Take();
+    if (aside_) return door_->HandOn(fd, Protect(fd, std::move(session_)), address_);
     door_->opened_({loop_, fd, Protect(fd, std::move(session_)), address_});
   }
 
   void Join();
 
+  bool preface_taken_ = false, aside_ = false;
   std::unique_ptr<TlsSession> session_;  // of the pool while busy_
   bool busy_ = false;
 };
@@ -357,6 +379,17 @@ void BulkDoor::Shaker::Join() {
 
 // ---- The door -------------------------------------------------------------------------------------
 
+BulkHandedOn::~BulkHandedOn() {
+  if (arrival_.fd >= 0) close(arrival_.fd);
+}
+
+BulkArrival BulkHandedOn::Take(BulkLoop* loop) {
+  BulkArrival taken = std::move(arrival_);
+  arrival_.fd = -1;
+  taken.loop = loop;
+  return taken;
+}
+
 BulkDoor::BulkDoor(Executor* executor, const BulkServerOptions& options, std::function<void(BulkArrival)> opened)
     : executor_(executor), options_(options), opened_(std::move(opened)), unknown_(options.door), asking_(kAskingLimits) {}
 
@@ -403,10 +436,20 @@ size_t BulkDoor::waiting() {
   return unknown_.here.size() + asking_.here.size();
 }
 
+bool BulkDoor::Comes() {
+  if (++open_ <= options_.max_connections) return true;
+  --open_;
+  return false;
+}
+
+void BulkDoor::HandOn(int fd, BulkProtection protection, const std::string& address) {
+  Gone();
+  options_.aside(std::make_shared<BulkHandedOn>(BulkArrival{nullptr, fd, std::move(protection), address}));
+}
+
 // On the first loop's thread.
 void BulkDoor::Accepted(int fd, const std::string& address) {
-  if (++open_ > options_.max_connections) {
-    --open_;
+  if (!Comes()) {
     close(fd);
     return;
   }

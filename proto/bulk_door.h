@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/exec/executor.h"
@@ -35,6 +36,20 @@ struct BulkArrival {
   std::string address;
 };
 
+// One that goes to another server. If nobody takes it, its socket is closed with it. Any thread, one at a time.
+class BulkHandedOn {
+ public:
+  explicit BulkHandedOn(BulkArrival arrival) : arrival_(std::move(arrival)) {}
+  BulkHandedOn(const BulkHandedOn&) = delete;
+  BulkHandedOn& operator=(const BulkHandedOn&) = delete;
+  ~BulkHandedOn();
+  // Once; its loop is `loop`.
+  BulkArrival Take(BulkLoop* loop);
+
+ private:
+  BulkArrival arrival_;
+};
+
 class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
  public:
   // `opened` calls Gone when its connection is closed.
@@ -50,6 +65,8 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   // After they have stopped.
   void Close();
 
+  // A connection comes that has passed another door. False: there is no room for it. Any thread.
+  bool Comes();
   // A connection that was opened is closed. Any thread.
   void Gone() { --open_; }
   // Those of whom nothing is known yet. Any thread.
@@ -77,6 +94,7 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   static Task<void> Join(BulkDoor* door, std::shared_ptr<Joiner> joiner, std::string request);
   void Left(Visitor* visitor);
   Result<void> Sent(Visitor* visitor, size_t bytes);
+  void HandOn(int fd, BulkProtection protection, const std::string& address);
   void Tell(const Error& why) const;
   static void SendAway(const std::shared_ptr<Visitor>& visitor, const std::string& why);
   static Task<void> Watch(BulkDoor* door);

@@ -134,6 +134,8 @@ STRIA_COVER(ReplicaService, Join, kMeta);
 STRIA_COVER(ReplicaService, FetchKeys, kMeta);
 STRIA_COVER(ReplicaService, FetchPage, kMeta);
 
+STRIA_COVER(BeatService, Beat, kMeta);
+
 STRIA_COVER(MemberService, Locate, kMember);  // where to ask: no secret of anybody's
 STRIA_COVER(MemberService, Ask, kMeta);
 STRIA_COVER(MemberService, MemberStatus, kMembers);
