@@ -72,7 +72,7 @@ class BulkDoor::Acceptor final : public BulkLoop::Watcher, public std::enable_sh
         return;
       }
     }
-    door_->loops_[0]->Run([self = shared_from_this()] { self->OnReady(true, false, false); });
+    door_->acceptor_loop()->Run([self = shared_from_this()] { self->OnReady(true, false, false); });
   }
 
  private:
@@ -180,7 +180,7 @@ class BulkDoor::Greeter final : public Visitor {
       BulkProtection protection = Unprotected(fd);
       if (aside) return door_->HandOn(fd, std::move(protection), address_);
       protection.peer = peer_;
-      door_->opened_({loop_, fd, std::move(protection), address_});
+      door_->Opens(loop_, fd, std::move(protection), address_);
     } else if (peer_) {
       End(Refused("it does not speak Stria's protocol"));
     } else if (bytes[0] == kTlsHandshake) {
@@ -261,7 +261,7 @@ class BulkDoor::Shaker final : public Visitor {
     if (session_->joining()) return Join();
     const int fd = Take();
     if (aside_) return door_->HandOn(fd, Protect(fd, std::move(session_)), address_);
-    door_->opened_({loop_, fd, Protect(fd, std::move(session_)), address_});
+    door_->Opens(loop_, fd, Protect(fd, std::move(session_)), address_);
   }
 
   void Join();
@@ -379,23 +379,12 @@ void BulkDoor::Shaker::Join() {
 
 // ---- The door -------------------------------------------------------------------------------------
 
-BulkHandedOn::~BulkHandedOn() {
-  if (arrival_.fd >= 0) close(arrival_.fd);
-}
-
-BulkArrival BulkHandedOn::Take(BulkLoop* loop) {
-  BulkArrival taken = std::move(arrival_);
-  arrival_.fd = -1;
-  taken.loop = loop;
-  return taken;
-}
-
 BulkDoor::BulkDoor(Executor* executor, const BulkServerOptions& options, std::function<void(BulkArrival)> opened)
     : executor_(executor), options_(options), opened_(std::move(opened)), unknown_(options.door), asking_(kAskingLimits) {}
 
 BulkDoor::~BulkDoor() = default;
 
-Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkLoop*> loops) {
+Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkLoop*> loops, BulkLoop* quiet) {
   const bool local = address.starts_with(kUnixPrefix);
   if (local && options_.tls && !options_.local_peer) {
     return Error(FsError::kUnavailable, "cannot listen on " + address + ": a Unix socket has no TLS, and nothing says who its clients are");
@@ -403,11 +392,12 @@ Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkL
   std::string bound;
   ASSIGN_OR_RETURN(const int fd, ListenOn(address, &bound, options_.socket_mode));
   loops_ = std::move(loops);
+  quiet_ = quiet;
   if (options_.tls && !local) handshakes_ = std::make_unique<ThreadPool>(kHandshakeThreads, "handshake");
   if (options_.tls || options_.local_peer) watch_.Spawn(Watch(this));
   if (local) socket_path_ = address.substr(strlen(kUnixPrefix));
   auto acceptor = std::make_shared<Acceptor>(shared_from_this(), fd);
-  loops_[0]->Run([loop = loops_[0], fd, acceptor] { loop->Watch(fd, acceptor); });
+  acceptor_loop()->Run([loop = acceptor_loop(), fd, acceptor] { loop->Watch(fd, acceptor); });
   return bound;
 }
 
@@ -442,19 +432,27 @@ bool BulkDoor::Comes() {
   return false;
 }
 
+// On the thread of `here`.
+void BulkDoor::Opens(BulkLoop* here, int fd, BulkProtection protection, const std::string& address) {
+  if (quiet_ == nullptr) return opened_({here, fd, std::move(protection), address});
+  BulkLoop* const loop = loops_[next_loop_++ % loops_.size()];
+  auto arrival = std::make_shared<BulkHandedOn>(BulkArrival{loop, fd, std::move(protection), address});
+  loop->Run([door = shared_from_this(), loop, arrival] { door->opened_(arrival->Take(loop)); });
+}
+
 void BulkDoor::HandOn(int fd, BulkProtection protection, const std::string& address) {
   Gone();
   options_.aside(std::make_shared<BulkHandedOn>(BulkArrival{nullptr, fd, std::move(protection), address}));
 }
 
-// On the first loop's thread.
+// On the acceptor's loop's thread.
 void BulkDoor::Accepted(int fd, const std::string& address) {
   if (!Comes()) {
     close(fd);
     return;
   }
   TuneSocket(fd);
-  BulkLoop* const loop = loops_[next_loop_++ % loops_.size()];
+  BulkLoop* const loop = quiet_ != nullptr ? quiet_ : loops_[next_loop_++ % loops_.size()];
   if (!socket_path_.empty() && options_.local_peer) return AcceptedLocal(loop, fd);
   if (options_.tls) return AtTheDoor(std::make_shared<Shaker>(shared_from_this(), loop, fd, address), address);
   loop->Run([greeter = std::make_shared<Greeter>(shared_from_this(), loop, fd, address)] { greeter->Start(); });
@@ -554,7 +552,9 @@ void BulkDoor::Ask(const std::shared_ptr<Joiner>& joiner, std::string request) {
     return joiner->End(Error(refusal.code, "the peer at " + joiner->address() + " was refused: too many ask to join at once"));
   }
   if (sent_away) SendAway(sent_away, "others wait to join who came later");
-  executor_->PostOrRun([door = shared_from_this(), joiner, request = std::move(request)] { door->SpawnJoin(joiner, request); });
+  auto join = [door = shared_from_this(), joiner, request = std::move(request)] { door->SpawnJoin(joiner, request); };
+  if (quiet_ != nullptr) executor_->Post(std::move(join));
+  else executor_->PostOrRun(std::move(join));
 }
 
 // Executor's thread.

@@ -8,6 +8,8 @@
 // Those of whom nothing is known yet are in a doorman's care (trust/doorman.h). Loops' threads but where it says otherwise.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -42,9 +44,16 @@ class BulkHandedOn {
   explicit BulkHandedOn(BulkArrival arrival) : arrival_(std::move(arrival)) {}
   BulkHandedOn(const BulkHandedOn&) = delete;
   BulkHandedOn& operator=(const BulkHandedOn&) = delete;
-  ~BulkHandedOn();
+  ~BulkHandedOn() {
+    if (arrival_.fd >= 0) close(arrival_.fd);
+  }
   // Once; its loop is `loop`.
-  BulkArrival Take(BulkLoop* loop);
+  BulkArrival Take(BulkLoop* loop) {
+    BulkArrival taken = std::move(arrival_);
+    arrival_.fd = -1;
+    taken.loop = loop;
+    return taken;
+  }
 
  private:
   BulkArrival arrival_;
@@ -58,8 +67,9 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   BulkDoor& operator=(const BulkDoor&) = delete;
   ~BulkDoor();
 
-  // Listens from now on. `loops` live until Close. Executor's thread, once. The address with its port, or kUnavailable.
-  Result<std::string> Open(const std::string& address, std::vector<BulkLoop*> loops);
+  // Listens from now on. `loops` live until Close. `quiet`: one more, on which connections come until they are opened, and which helps the executor
+  // with nothing; null: on those of `loops`. Executor's thread, once. The address with its port, or kUnavailable.
+  Result<std::string> Open(const std::string& address, std::vector<BulkLoop*> loops, BulkLoop* quiet = nullptr);
   // Before the loops stop: what it does on the executor's thread, which this is, ends.
   void EndTasks();
   // After they have stopped.
@@ -85,6 +95,7 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
     std::map<uint64_t, std::shared_ptr<Visitor>> here;
   };
 
+  BulkLoop* acceptor_loop() const { return quiet_ != nullptr ? quiet_ : loops_[0]; }
   void Accepted(int fd, const std::string& address);
   void AcceptedLocal(BulkLoop* loop, int fd);
   void AtTheDoor(const std::shared_ptr<Visitor>& visitor, const std::string& place);
@@ -94,6 +105,7 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   static Task<void> Join(BulkDoor* door, std::shared_ptr<Joiner> joiner, std::string request);
   void Left(Visitor* visitor);
   Result<void> Sent(Visitor* visitor, size_t bytes);
+  void Opens(BulkLoop* here, int fd, BulkProtection protection, const std::string& address);
   void HandOn(int fd, BulkProtection protection, const std::string& address);
   void Tell(const Error& why) const;
   static void SendAway(const std::shared_ptr<Visitor>& visitor, const std::string& why);
@@ -104,7 +116,8 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   const std::function<void(BulkArrival)> opened_;
   std::string socket_path_;
   std::vector<BulkLoop*> loops_;
-  size_t next_loop_ = 0;  // the first loop's thread
+  BulkLoop* quiet_ = nullptr;
+  size_t next_loop_ = 0;  // the quiet loop's thread, or the first one's
   std::atomic<size_t> open_{0};
   std::mutex mu_;
   bool closed_ = false;  // guarded by mu_

@@ -29,7 +29,9 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
       loops_.push_back(std::make_unique<BulkLoop>("bulk-server" + std::to_string(i)));
       loops.push_back(loops_.back().get());
     }
-    Result<std::string> bound = door_->Open(address, std::move(loops));
+    // Who asks to be answered aside does not wait at the door either.
+    if (options_.aside) loops_.push_back(std::make_unique<BulkLoop>("bulk-door"));
+    Result<std::string> bound = door_->Open(address, std::move(loops), options_.aside ? loops_.back().get() : nullptr);
     if (bound.ok()) {
       watch_.Spawn(WatchPace(this));
     } else {
