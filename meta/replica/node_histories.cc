@@ -34,7 +34,7 @@ Task<void> NodeWorld::Faults() {
     co_await Sleep(static_cast<int64_t>(rng_.Below(1200 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
     Member& other = *members_[rng_.Below(members_.size())];
-    switch (rng_.Below(13)) {
+    switch (rng_.Below(14)) {
       case 0:
       case 1:
         Crash(m, rng_.OneIn(2));
@@ -67,6 +67,11 @@ Task<void> NodeWorld::Faults() {
         break;
       case 9:
         LoseADisk();
+        break;
+      case 10:
+        if (!m.up) break;
+        ++counts_.hangs;
+        Hang(m, static_cast<int64_t>(rng_.Below(5 * kSecond)));
         break;
       default:  // what was broken is mended
         cut_.clear();
@@ -127,7 +132,7 @@ void NodeWorld::Heal() {
   for (const auto& m : members_) {
     coordinator_.CutTo(m->name, false);
     coordinator_.CutFrom(m->name, false);
-    m->stopped_until_ns = 0;
+    m->stopped_until_ns = m->hangs_until_ns = 0;
     if (slow || rng_.OneIn(2)) Crash(*m, false);
     Start(*m);
   }
