@@ -148,36 +148,6 @@ class ReplicaConnector {
   virtual std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) = 0;
 };
 
-// ---- Beats that the logic has no part in -------------------------------------------------------------
-
-// From a primary, by its beat thread. Whoever answers with `promised` does not open as primary for the grace G, from when the beat has
-// arrived. (An Append is a beat, too: meta/replica/beats.)
-struct BeatRequest {
-  DataHeader header;
-  uint64_t term = 0;
-  std::string primary;  // its member name
-  std::string to;       // the member's that is meant
-};
-struct BeatReply {
-  uint64_t term = 0;      // promised: that of the beat; else a higher one, and the caller is primary no more
-  bool promised = false;
-};
-
-class BeatService {
- public:
-  virtual ~BeatService() = default;
-  // kNotReady: it promises nothing now (it has not read the register yet, asks for the place itself, or hangs). kStale: the address leads to
-  // another member, or to another directory of it.
-  virtual Task<Result<BeatReply>> Beat(BeatRequest request) = 0;
-};
-
-// As DataConnector.
-class BeatConnector {
- public:
-  virtual ~BeatConnector() = default;
-  virtual std::shared_ptr<BeatService> ConnectBeats(const std::string& address) = 0;
-};
-
 // ---- What each of the metadata servers answers, in whichever role -----------------------------------
 
 inline constexpr size_t kMaxListedMembers = 64;  // of one reply

@@ -13,6 +13,7 @@
 
 #include "api/admin_api.h"
 #include "api/backup_api.h"
+#include "api/beat_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "api/replica_api.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "api/beat_api.h"
 #include "api/replica_api.h"
 #include "proto/stubs.h"
 #include "proto/transport.h"

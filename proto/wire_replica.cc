@@ -1,4 +1,5 @@
 // Messages of replica.proto.
+#include "api/beat_api.h"
 #include "api/replica_api.h"
 #include "proto/replica.pb.h"
 #include "proto/wire_data_header.h"

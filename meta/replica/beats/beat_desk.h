@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "api/replica_api.h"
+#include "api/beat_api.h"
 #include "common/error.h"
 #include "common/units.h"
 #include "meta/replica/promises.h"

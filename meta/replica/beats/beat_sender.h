@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "api/replica_api.h"
+#include "api/beat_api.h"
 #include "common/exec/task.h"
 #include "meta/replica/beats/beat_desk.h"
 
