@@ -55,6 +55,7 @@ enum class Sabotage : uint8_t {
   kIgnoreAuthority,     // a primary answers although promises have run out
   kCountFromAnswer,     // promises are counted from the answer to a beat
   kServeWhileHanding,   // a primary serves while it has asked to hand over
+  kBeatForHung,         // beats go on however long the logic of their member has hung
 };
 
 namespace sabotage_internal {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/address.h"
+#include "meta/replica/beats/beat_desk.h"
 #include "meta/replica/election.h"
 #include "meta/replica/register.h"
 
@@ -43,6 +44,7 @@ std::optional<HaConfig> HaConfigFrom(Config& file) {
   ha.promise_ns = file.Duration("ha.promise", ha.promise_ns, 40 * kMillisecond, 10 * kMinute);
   ha.grace_ns = file.Duration("ha.grace", ha.grace_ns, 60 * kMillisecond, 15 * kMinute);
   ha.ack_timeout_ns = file.Duration("ha.ack_timeout", ha.ack_timeout_ns, 100 * kMillisecond, 10 * kMinute);
+  ha.watchdog_ns = file.Duration("ha.watchdog", std::max(ha.watchdog_ns, 3 * ha.grace_ns), 60 * kMillisecond, 60 * kMinute);
   const std::string least = file.OneOf("ha.min_in_sync", "auto", {"auto", "1", "2", "3", "4", "5"});
   if (least != "auto") ha.min_in_sync = static_cast<uint32_t>(least.front() - '0');
   ha.plain_received = file.OneOf("ha.plain", "local", {"local", "received"}) == "received";
@@ -51,6 +53,8 @@ std::optional<HaConfig> HaConfigFrom(Config& file) {
   }
   if (const Result<void> fit = CheckElectionTimes(ha.beat_ns, ha.suspect_ns, ha.promise_ns, ha.grace_ns); !fit.ok()) {
     file.Reject("ha", fit.error().message);
+  } else if (const Result<void> sensible = CheckWatchdog(ha.grace_ns, ha.watchdog_ns); !sensible.ok()) {
+    file.Reject("ha", sensible.error().message);
   }
   return ha;
 }

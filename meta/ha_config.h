@@ -26,6 +26,7 @@ struct HaConfig {
   int64_t promise_ns = 3 * kSecond;          // for which a primary counts on a member's promise
   int64_t grace_ns = 5 * kSecond;            // for which a member keeps it
   int64_t ack_timeout_ns = 2 * kSecond;      // a member that owes "durable" for so long leaves the set
+  int64_t watchdog_ns = 15 * kSecond;        // a server whose logic has done nothing for so long counts as gone
   std::optional<uint32_t> min_in_sync;       // none: by the number of members (AutoMinInSync)
   bool plain_received = false;  // plain changes are answered when the others have received them, too
   bool operator==(const HaConfig&) const = default;

@@ -37,6 +37,7 @@ TEST(HaConfig, DefaultsAndPorts) {
   EXPECT_EQ(ha->promise_ns, 3 * kSecond);
   EXPECT_EQ(ha->grace_ns, 5 * kSecond);
   EXPECT_EQ(ha->ack_timeout_ns, 2 * kSecond);
+  EXPECT_EQ(ha->watchdog_ns, 15 * kSecond);
   EXPECT_EQ(ha->min_in_sync, std::nullopt);
   EXPECT_FALSE(ha->plain_received);
 }
@@ -44,7 +45,7 @@ TEST(HaConfig, DefaultsAndPorts) {
 TEST(HaConfig, TakesWhatIsSet) {
   const Result<HaConfig> ha = From(std::string(kThree) +
                                    "ca = '/a'\ncert = '/b'\nkey = '/c'\nbeat = '100ms'\nsuspect = '400ms'\npromise = '2s'\ngrace = '3s'\n"
-                                   "ack_timeout = '1s'\nmin_in_sync = '2'\nplain = 'received'");
+                                   "ack_timeout = '1s'\nwatchdog = '4s'\nmin_in_sync = '2'\nplain = 'received'");
   ASSERT_TRUE(ha.ok()) << ha.error();
   EXPECT_EQ(ha->ca + ha->cert + ha->key, "/a/b/c");
   EXPECT_EQ(ha->beat_ns, 100 * kMillisecond);
@@ -52,8 +53,15 @@ TEST(HaConfig, TakesWhatIsSet) {
   EXPECT_EQ(ha->promise_ns, 2 * kSecond);
   EXPECT_EQ(ha->grace_ns, 3 * kSecond);
   EXPECT_EQ(ha->ack_timeout_ns, kSecond);
+  EXPECT_EQ(ha->watchdog_ns, 4 * kSecond);
   EXPECT_EQ(ha->min_in_sync, 2u);
   EXPECT_TRUE(ha->plain_received);
+}
+
+TEST(HaConfig, TheWatchdogIsPatientWithALongGrace) {
+  const Result<HaConfig> ha = From(std::string(kThree) + "grace = '1min'");
+  ASSERT_TRUE(ha.ok()) << ha.error();
+  EXPECT_EQ(ha->watchdog_ns, 180 * kSecond);
 }
 
 TEST(HaConfig, TheServersOwnAddressIsTaken) {
@@ -85,6 +93,7 @@ TEST(HaConfig, RefusesWithASentence) {
       {kThree + std::string("beat = '1s'"), "four beats"},
       {kThree + std::string("suspect = '3s'"), "suspect must be less than promise"},
       {kThree + std::string("grace = '4s'"), "one and a half"},
+      {kThree + std::string("watchdog = '4s'"), "watchdog must be at least grace"},
       {kThree + std::string("min_in_sync = '0'"), "ha.min_in_sync"},
       {kThree + std::string("plain = 'durable'"), "ha.plain"},
       {kThree + std::string("beats = '1s'"), "beats"},

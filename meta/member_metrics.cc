@@ -25,4 +25,15 @@ void AddMemberMetrics(const MemberStatusReply& seen, MetricFamilies* out) {
              static_cast<double>(seen.min_in_sync));
 }
 
+void AddBeatMetrics(const BeatFigures& beats, MetricFamilies* out) {
+  out->Counter("stria_meta_beats_sent_total", "Beats that this metadata server has sent to the others while it was primary.", static_cast<double>(beats.sent));
+  out->Counter("stria_meta_beats_promised_total", "Those of them that were answered with a promise.", static_cast<double>(beats.promised));
+  out->Counter("stria_meta_promises_given_total", "Beats of primaries that this metadata server has answered with a promise.",
+               static_cast<double>(beats.given));
+  out->Counter("stria_meta_hangs_total", "Times that this metadata server has stopped its beats, as its logic had done nothing for longer than ha.watchdog.",
+               static_cast<double>(beats.hangs));
+  out->Gauge("stria_meta_longest_step_seconds", "The longest that the logic of this metadata server was busy with one step since its start.",
+             static_cast<double>(beats.longest_step_ns) / kSecond);
+}
+
 }  // namespace stria

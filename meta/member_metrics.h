@@ -3,10 +3,12 @@
 
 #include "api/replica_api.h"
 #include "common/metrics.h"
+#include "meta/replica/beats/beat_desk.h"
 
 namespace stria {
 
 // `seen`: as this member sees them all (member_view.h).
 void AddMemberMetrics(const MemberStatusReply& seen, MetricFamilies* out);
+void AddBeatMetrics(const BeatFigures& beats, MetricFamilies* out);
 
 }  // namespace stria

@@ -32,6 +32,17 @@ std::string TextOf(const MemberStatusReply& seen) {
 
 bool Has(const std::string& text, const std::string& line) { return text.find("\n" + line + "\n") != std::string::npos; }
 
+TEST(MemberMetrics, TellOfBeats) {
+  MetricFamilies out;
+  AddBeatMetrics({.sent = 9, .promised = 8, .given = 7, .hangs = 1, .longest_step_ns = 2500 * kMillisecond}, &out);
+  const std::string text = "\n" + MetricsText(out.Take());
+  EXPECT_TRUE(Has(text, "stria_meta_beats_sent_total 9")) << text;
+  EXPECT_TRUE(Has(text, "stria_meta_beats_promised_total 8")) << text;
+  EXPECT_TRUE(Has(text, "stria_meta_promises_given_total 7")) << text;
+  EXPECT_TRUE(Has(text, "stria_meta_hangs_total 1")) << text;
+  EXPECT_TRUE(Has(text, "stria_meta_longest_step_seconds 2.5")) << text;
+}
+
 TEST(MemberMetrics, AreOfTheServerItself) {
   const std::string text = TextOf(Two());
   EXPECT_TRUE(Has(text, "stria_meta_role{role=\"joining\"} 1")) << text;

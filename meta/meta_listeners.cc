@@ -17,7 +17,8 @@ MetaListeners::MetaListeners(const MetaListenersParams& params)
       config_(*params.config),
       proof_(params.proof),
       audit_(params.audit),
-      pool_(params.pool) {}
+      pool_(params.pool),
+      aside_(params.aside) {}
 
 MetaListeners::~MetaListeners() {
   scope_.CancelAll();
@@ -32,6 +33,7 @@ Result<std::string> MetaListeners::Open(uint64_t connections, JoinFn join) {
   ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
   bulk.wake = &wake_.emplace(latency);
   bulk.max_connections = std::min<size_t>(kMaxBulkConnections, connections);
+  bulk.aside = aside_;
   if (proof_->secured()) {
     proof_->ends()->Secure(&bulk);
     bulk.refused = [this, log = std::move(bulk.refused)](const Error& why) {

@@ -33,6 +33,7 @@ struct MetaListenersParams {
   MetaProof* proof = nullptr;  // opened before Open
   AuditLog* audit = nullptr;
   Pool* pool = nullptr;  // for what blocks
+  std::function<void(std::shared_ptr<BulkHandedOn>)> aside;  // as BulkServerOptions'
 };
 
 class MetaListeners {
@@ -67,6 +68,7 @@ class MetaListeners {
   MetaProof* const proof_;
   AuditLog* const audit_;
   Pool* const pool_;
+  const std::function<void(std::shared_ptr<BulkHandedOn>)> aside_;
   Router router_;
   std::optional<QuickWake> wake_;
   std::shared_ptr<const Credentials> grpc_credentials_;

@@ -24,6 +24,9 @@ MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
   o.self = ha.member;
   o.tick_ns = std::min(kTickNs, ha.beat_ns);
   o.election.grace_ns = ha.grace_ns;
+  o.beats.beat_ns = ha.beat_ns;
+  o.beats.answer_ns = ha.promise_ns;
+  o.beats.watchdog_ns = ha.watchdog_ns;
   o.life.in_sync.promise_ns = ha.promise_ns;
   o.life.in_sync.suspect_ns = ha.suspect_ns;
   o.life.in_sync.ack_timeout_ns = ha.ack_timeout_ns;
@@ -40,6 +43,7 @@ OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
       mac_(params_.key, kRegisterPurpose),
       replicas_(params_.transports),
       members_(params_.transports),
+      beat_connector_(params_.transports),
       metas_(params_.transports),
       trust_(params_.transports),
       house_({
@@ -74,6 +78,8 @@ OneOfSeveral::~OneOfSeveral() {
   ending_ = true;
   scope_.CancelAll();
   inside_.CancelAll();
+  beat_sender_.reset();
+  beat_dispatcher_.reset();
   member_dispatcher_.reset();
   replica_dispatcher_.reset();
   view_.reset();
@@ -87,6 +93,13 @@ Result<void> OneOfSeveral::Start() {
   replica_dispatcher_ = std::make_unique<ReplicaDispatcher>(node_->replica(), params_.admission);
   member_dispatcher_ = std::make_unique<MemberDispatcher>(desk_.get(), params_.admission);
   view_ = std::make_unique<MemberView>(node_.get(), desk_.get());
+  // Here, too, for who asks on another way.
+  beat_answerer_ = std::make_unique<BeatAnswerer>(beats());
+  beat_dispatcher_ = std::make_unique<BeatDispatcher>(beat_answerer_.get(), params_.admission);
+  if (!params_.beats_elsewhere) {
+    beat_sender_ = std::make_unique<BeatSender>(beats(), &beat_connector_, [](const std::string& text) { LogError("{}", text); });
+    scope_.Spawn(beat_sender_->Run());
+  }
   scope_.Spawn(Keep());
   scope_.Spawn(view_->Keep());
   return Ok();
@@ -104,6 +117,7 @@ void OneOfSeveral::AddTo(Router* router) {
   for (const char* service : {kMetaServiceName, kAdminServiceName, kTrustServiceName}) router->Add(service, house_.dispatcher());
   router->Add(kReplicaServiceName, replica_dispatcher_.get());
   router->Add(kMemberServiceName, member_dispatcher_.get());
+  router->Add(kBeatServiceName, beat_dispatcher_.get());
 }
 
 void OneOfSeveral::ServerGoes() {

@@ -25,6 +25,7 @@
 #include "meta/ha_config.h"
 #include "meta/member_view.h"
 #include "meta/meta_house.h"
+#include "meta/replica/beats/beat_sender.h"
 #include "meta/replica/member_desk.h"
 #include "meta/replica/meta_node.h"
 #include "proto/replica_stubs.h"
@@ -49,6 +50,7 @@ struct OneOfSeveralParams {
   TransportFactory* transports = nullptr;  // to the other members
   std::function<ServedMetaParams()> served;  // for a life that begins, as things are now
   DispatchOptions admission;                 // of calls of and about members
+  bool beats_elsewhere = false;  // its beats are sent by somebody else, by beats(); else here, on the executor
   std::function<void(const std::vector<std::string>&)> members;  // is told their addresses when these change
   std::function<Uuid()> nonce;               // gives one that was never used; null: by the operating system's chance
 };
@@ -73,6 +75,7 @@ class OneOfSeveral {
 
   ServedMeta* served() { return house_.served(); }  // null: it does not serve now
   MetaServer* server() { return house_.server(); }
+  const std::shared_ptr<BeatDesk>& beats() const { return node_->beats(); }  // after Start; it may outlive this
   const MetaNode& node() const { return *node_; }
   std::string Describe() const;  // its role, for people
   // All of them, as this one sees them now; before Start nobody.
@@ -109,6 +112,7 @@ class OneOfSeveral {
   std::vector<PurposeMac> other_macs_;
   TransportReplicaConnector replicas_;
   TransportMemberConnector members_;
+  TransportBeatConnector beat_connector_;
   TransportMetaConnector metas_;
   TransportTrustConnector trust_;
   bool ending_ = false;
@@ -122,6 +126,9 @@ class OneOfSeveral {
   bool handed_ = false;  // its place as primary was given to it
   std::unique_ptr<ReplicaDispatcher> replica_dispatcher_;
   std::unique_ptr<MemberDispatcher> member_dispatcher_;
+  std::unique_ptr<BeatAnswerer> beat_answerer_;
+  std::unique_ptr<BeatDispatcher> beat_dispatcher_;
+  std::unique_ptr<BeatSender> beat_sender_;  // null: elsewhere
   std::shared_ptr<const ClusterMap> primarys_map_;
   int64_t map_asked_ns_ = 0;
   uint64_t told_version_ = 0;  // of the register, whose addresses `members` was told

@@ -21,6 +21,7 @@
 #include "common/program.h"
 #include "common/sentence.h"
 #include "meta/audit/audit_log.h"
+#include "meta/beat_thread.h"
 #include "meta/data_dir.h"
 #include "meta/etcd_settings.h"
 #include "meta/member_metrics.h"
@@ -64,6 +65,7 @@ class Daemon final : public DaemonFrame {
     scope_.CancelAll();
     metrics_server_.reset();
     listeners_.reset();
+    beats_.reset();
     member_.reset();
     served_.reset();
     etcd_.reset();
@@ -220,10 +222,20 @@ class Daemon final : public DaemonFrame {
     p.transports = bulk_client_.get();
     p.served = [this, cluster = super.cluster] { return ServedOf(cluster); };
     p.admission = Admission();
+    p.beats_elsewhere = true;
     if (proof_.secured()) p.members = [ends = proof_.ends()](const std::vector<std::string>& addresses) { ends->ExpectMetas(addresses); };
     member_ = std::make_unique<OneOfSeveral>(std::move(p));
     const Result<void> started = member_->Start();
     if (!started.ok()) co_return started.error().WithContext(config_.data);
+    BeatThreadParams beats;
+    beats.desk = member_->beats();
+    beats.ends = proof_.ends();
+    beats.admission.proved = proof_.secured();
+    beats.admission.refused = [this](const Peer* peer, const std::string& method, const Error& why) {
+      const std::shared_ptr<const Peer> who = peer != nullptr ? std::make_shared<const Peer>(*peer) : nullptr;
+      executor_.Post([audit = audit_.get(), who, method, why] { NoteDenial(audit, who.get(), method, why); });
+    };
+    beats_ = std::make_unique<BeatThread>(std::move(beats));
     co_return Ok();
   }
 
@@ -340,6 +352,7 @@ class Daemon final : public DaemonFrame {
     params.proof = &proof_;
     params.audit = audit_.get();
     params.pool = &trust_pool_;
+    if (beats_) params.aside = [beats = beats_.get()](std::shared_ptr<BulkHandedOn> arrival) { beats->Take(std::move(arrival)); };
     listeners_ = std::make_unique<MetaListeners>(params);
     MetaListeners::JoinFn join;
     if (member_) {
@@ -363,6 +376,7 @@ class Daemon final : public DaemonFrame {
     if (!proof_.secured()) return;
     proof_.ends()->OnChange([this] {
       listeners_->Judge();
+      if (beats_) beats_->Judge();
       bulk_client_->CloseUnless([ends = proof_.ends()](const Peer& peer) { return ends->StillGood(peer); });
     });
     if (member_) {
@@ -389,6 +403,7 @@ class Daemon final : public DaemonFrame {
     figures.disk_free_bytes = disk_.room()->free_bytes();
     if (proof_.secured()) figures.certificate_end_s = proof_.ends()->credentials()->certificate.not_after_s();
     if (member_) AddMemberMetrics(member_->Members(), out);
+    if (member_) AddBeatMetrics(member_->beats()->figures(), out);
     if (served == nullptr) return AddStandbyMetrics(figures, out);
     AddMetaMetrics(figures, out);
     served->AddCalls(out);
@@ -443,6 +458,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<ServedMeta> served_;  // alone; null: one of several
   std::unique_ptr<EtcdCoordinator> etcd_;
   std::unique_ptr<OneOfSeveral> member_;  // null: alone
+  std::unique_ptr<BeatThread> beats_;     // of the member
   std::unique_ptr<MetaListeners> listeners_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants metrics
 };

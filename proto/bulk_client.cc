@@ -1,3 +1,4 @@
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -190,12 +191,19 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
       const Result<int> fd = ConnectTo(address, kConnectTimeoutMs);
       auto made = std::make_shared<NewConnection>(fd.ok() ? *fd : -1);
       Error error = fd.error();
-      if (fd.ok() && state->options.tls) error = Secure(state->options, address, made.get());
+      if (fd.ok() && state->options.aside) error = AskAside(address, made->socket.get());
+      if (fd.ok() && error.ok() && state->options.tls) error = Secure(state->options, address, made.get());
       state->Tell([weak, generation, made, error] {
         const std::shared_ptr<Link> link = weak.lock();
         if (link && link->generation_ == generation) link->Connected(made.get(), error);
       });
     });
+  }
+
+  // Into an empty socket.
+  static Error AskAside(const std::string& address, int fd) {
+    if (send(fd, kBulkAsidePreface, kBulkPrefaceBytes, MSG_NOSIGNAL) == static_cast<ssize_t>(kBulkPrefaceBytes)) return Error();
+    return Error(FsError::kUnavailable, "the connection to " + address + " broke at its beginning");
   }
 
   // On a thread that may wait.
@@ -237,7 +245,7 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     };
     connection_ = std::make_shared<BulkConnection>(loop_, fd, address_, std::move(protection), std::move(callbacks));
     loop_->Run([connection = connection_] { connection->Start(); });
-    if (!secured) connection_->SendPreface();
+    if (!secured && !state_->options.aside) connection_->SendPreface();
     phase_ = Phase::kUp;
     for (BulkFrame& frame : std::exchange(waiting_, {})) {
       // The caller waits no more: unsent bytes are not sent.

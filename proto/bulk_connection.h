@@ -29,6 +29,9 @@ namespace stria {
 inline constexpr char kBulkPreface[] = "StriaBk1";  // HTTP/2 begins with "PRI * HTTP/2.0"
 inline constexpr size_t kBulkPrefaceBytes = sizeof(kBulkPreface) - 1;
 inline constexpr size_t kMaxBulkMethodBytes = 256;
+// Instead of it, or before a handshake: the connection is for whoever answers aside (BulkServerOptions::aside).
+inline constexpr char kBulkAsidePreface[] = "StriaBa1";
+static_assert(sizeof(kBulkAsidePreface) == sizeof(kBulkPreface));
 // What each side of the port says to who begins in the other way, before it closes: the alert of TLS that its version is not spoken here. It
 // makes nobody give up anything: it is for the sentence that people read.
 inline constexpr uint8_t kWrongProtocolAlert[] = {21, 3, 3, 0, 2, 2, 70};

@@ -72,7 +72,7 @@ class BulkDoor::Acceptor final : public BulkLoop::Watcher, public std::enable_sh
         return;
       }
     }
-    door_->loops_[0]->Run([self = shared_from_this()] { self->OnReady(true, false, false); });
+    door_->acceptor_loop()->Run([self = shared_from_this()] { self->OnReady(true, false, false); });
   }
 
  private:
@@ -168,7 +168,9 @@ class BulkDoor::Greeter final : public Visitor {
     char bytes[kBulkPrefaceBytes];
     const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-    const bool ours = n > 0 && memcmp(bytes, kBulkPreface, static_cast<size_t>(n)) == 0;
+    const auto begins = [&](const char* preface) { return n > 0 && memcmp(bytes, preface, static_cast<size_t>(n)) == 0; };
+    const bool aside = !peer_ && door_->options_.aside && begins(kBulkAsidePreface);
+    const bool ours = aside || begins(kBulkPreface);
     const bool torn = ours && static_cast<size_t>(n) < sizeof bytes;
     if (torn && !ended) return;  // the rest is to come
     if (n <= 0 || torn) return End(Error());
@@ -176,8 +178,9 @@ class BulkDoor::Greeter final : public Visitor {
       (void)!read(fd_, bytes, sizeof bytes);
       const int fd = Take();
       BulkProtection protection = Unprotected(fd);
+      if (aside) return door_->HandOn(fd, std::move(protection), address_);
       protection.peer = peer_;
-      door_->opened_({loop_, fd, std::move(protection), address_});
+      door_->Opens(loop_, fd, std::move(protection), address_);
     } else if (peer_) {
       End(Refused("it does not speak Stria's protocol"));
     } else if (bytes[0] == kTlsHandshake) {
@@ -204,8 +207,25 @@ class BulkDoor::Shaker final : public Visitor {
  private:
   std::shared_ptr<Shaker> Self() { return std::static_pointer_cast<Shaker>(shared_from_this()); }
 
+  // What comes before the handshake, if anything does. False: it is not here yet, or nothing more comes.
+  bool TakePreface() {
+    if (preface_taken_ || !door_->options_.aside) return true;
+    char bytes[kBulkPrefaceBytes];
+    ssize_t n;
+    do {
+      n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);  // Read says what that is
+    if (memcmp(bytes, kBulkAsidePreface, static_cast<size_t>(n)) == 0) {
+      if (static_cast<size_t>(n) < sizeof bytes) return false;
+      (void)!read(fd_, bytes, sizeof bytes);
+      aside_ = true;
+    }
+    return preface_taken_ = true;
+  }
+
   void Read() {
-    if (busy_ || over()) return;
+    if (busy_ || over() || !TakePreface()) return;
     std::string in(kHandshakePiece, '\0');
     ssize_t n;
     do {
@@ -240,11 +260,13 @@ class BulkDoor::Shaker final : public Visitor {
     if (step == TlsSession::Step::kMore) return Read();
     if (session_->joining()) return Join();
     const int fd = Take();
-    door_->opened_({loop_, fd, Protect(fd, std::move(session_)), address_});
+    if (aside_) return door_->HandOn(fd, Protect(fd, std::move(session_)), address_);
+    door_->Opens(loop_, fd, Protect(fd, std::move(session_)), address_);
   }
 
   void Join();
 
+  bool preface_taken_ = false, aside_ = false;
   std::unique_ptr<TlsSession> session_;  // of the pool while busy_
   bool busy_ = false;
 };
@@ -362,7 +384,7 @@ BulkDoor::BulkDoor(Executor* executor, const BulkServerOptions& options, std::fu
 
 BulkDoor::~BulkDoor() = default;
 
-Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkLoop*> loops) {
+Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkLoop*> loops, BulkLoop* quiet) {
   const bool local = address.starts_with(kUnixPrefix);
   if (local && options_.tls && !options_.local_peer) {
     return Error(FsError::kUnavailable, "cannot listen on " + address + ": a Unix socket has no TLS, and nothing says who its clients are");
@@ -370,11 +392,12 @@ Result<std::string> BulkDoor::Open(const std::string& address, std::vector<BulkL
   std::string bound;
   ASSIGN_OR_RETURN(const int fd, ListenOn(address, &bound, options_.socket_mode));
   loops_ = std::move(loops);
+  quiet_ = quiet;
   if (options_.tls && !local) handshakes_ = std::make_unique<ThreadPool>(kHandshakeThreads, "handshake");
   if (options_.tls || options_.local_peer) watch_.Spawn(Watch(this));
   if (local) socket_path_ = address.substr(strlen(kUnixPrefix));
   auto acceptor = std::make_shared<Acceptor>(shared_from_this(), fd);
-  loops_[0]->Run([loop = loops_[0], fd, acceptor] { loop->Watch(fd, acceptor); });
+  acceptor_loop()->Run([loop = acceptor_loop(), fd, acceptor] { loop->Watch(fd, acceptor); });
   return bound;
 }
 
@@ -403,15 +426,33 @@ size_t BulkDoor::waiting() {
   return unknown_.here.size() + asking_.here.size();
 }
 
-// On the first loop's thread.
+bool BulkDoor::Comes() {
+  if (++open_ <= options_.max_connections) return true;
+  --open_;
+  return false;
+}
+
+// On the thread of `here`.
+void BulkDoor::Opens(BulkLoop* here, int fd, BulkProtection protection, const std::string& address) {
+  if (quiet_ == nullptr) return opened_({here, fd, std::move(protection), address});
+  BulkLoop* const loop = loops_[next_loop_++ % loops_.size()];
+  auto arrival = std::make_shared<BulkHandedOn>(BulkArrival{loop, fd, std::move(protection), address});
+  loop->Run([door = shared_from_this(), loop, arrival] { door->opened_(arrival->Take(loop)); });
+}
+
+void BulkDoor::HandOn(int fd, BulkProtection protection, const std::string& address) {
+  Gone();
+  options_.aside(std::make_shared<BulkHandedOn>(BulkArrival{nullptr, fd, std::move(protection), address}));
+}
+
+// On the acceptor's loop's thread.
 void BulkDoor::Accepted(int fd, const std::string& address) {
-  if (++open_ > options_.max_connections) {
-    --open_;
+  if (!Comes()) {
     close(fd);
     return;
   }
   TuneSocket(fd);
-  BulkLoop* const loop = loops_[next_loop_++ % loops_.size()];
+  BulkLoop* const loop = quiet_ != nullptr ? quiet_ : loops_[next_loop_++ % loops_.size()];
   if (!socket_path_.empty() && options_.local_peer) return AcceptedLocal(loop, fd);
   if (options_.tls) return AtTheDoor(std::make_shared<Shaker>(shared_from_this(), loop, fd, address), address);
   loop->Run([greeter = std::make_shared<Greeter>(shared_from_this(), loop, fd, address)] { greeter->Start(); });
@@ -511,7 +552,9 @@ void BulkDoor::Ask(const std::shared_ptr<Joiner>& joiner, std::string request) {
     return joiner->End(Error(refusal.code, "the peer at " + joiner->address() + " was refused: too many ask to join at once"));
   }
   if (sent_away) SendAway(sent_away, "others wait to join who came later");
-  executor_->PostOrRun([door = shared_from_this(), joiner, request = std::move(request)] { door->SpawnJoin(joiner, request); });
+  auto join = [door = shared_from_this(), joiner, request = std::move(request)] { door->SpawnJoin(joiner, request); };
+  if (quiet_ != nullptr) executor_->Post(std::move(join));
+  else executor_->PostOrRun(std::move(join));
 }
 
 // Executor's thread.

@@ -8,6 +8,8 @@
 // Those of whom nothing is known yet are in a doorman's care (trust/doorman.h). Loops' threads but where it says otherwise.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/exec/executor.h"
@@ -35,6 +38,27 @@ struct BulkArrival {
   std::string address;
 };
 
+// One that goes to another server. If nobody takes it, its socket is closed with it. Any thread, one at a time.
+class BulkHandedOn {
+ public:
+  explicit BulkHandedOn(BulkArrival arrival) : arrival_(std::move(arrival)) {}
+  BulkHandedOn(const BulkHandedOn&) = delete;
+  BulkHandedOn& operator=(const BulkHandedOn&) = delete;
+  ~BulkHandedOn() {
+    if (arrival_.fd >= 0) close(arrival_.fd);
+  }
+  // Once; its loop is `loop`.
+  BulkArrival Take(BulkLoop* loop) {
+    BulkArrival taken = std::move(arrival_);
+    arrival_.fd = -1;
+    taken.loop = loop;
+    return taken;
+  }
+
+ private:
+  BulkArrival arrival_;
+};
+
 class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
  public:
   // `opened` calls Gone when its connection is closed.
@@ -43,13 +67,16 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   BulkDoor& operator=(const BulkDoor&) = delete;
   ~BulkDoor();
 
-  // Listens from now on. `loops` live until Close. Executor's thread, once. The address with its port, or kUnavailable.
-  Result<std::string> Open(const std::string& address, std::vector<BulkLoop*> loops);
+  // Listens from now on. `loops` live until Close. `quiet`: one more, on which connections come until they are opened, and which helps the executor
+  // with nothing; null: on those of `loops`. Executor's thread, once. The address with its port, or kUnavailable.
+  Result<std::string> Open(const std::string& address, std::vector<BulkLoop*> loops, BulkLoop* quiet = nullptr);
   // Before the loops stop: what it does on the executor's thread, which this is, ends.
   void EndTasks();
   // After they have stopped.
   void Close();
 
+  // A connection comes that has passed another door. False: there is no room for it. Any thread.
+  bool Comes();
   // A connection that was opened is closed. Any thread.
   void Gone() { --open_; }
   // Those of whom nothing is known yet. Any thread.
@@ -68,6 +95,7 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
     std::map<uint64_t, std::shared_ptr<Visitor>> here;
   };
 
+  BulkLoop* acceptor_loop() const { return quiet_ != nullptr ? quiet_ : loops_[0]; }
   void Accepted(int fd, const std::string& address);
   void AcceptedLocal(BulkLoop* loop, int fd);
   void AtTheDoor(const std::shared_ptr<Visitor>& visitor, const std::string& place);
@@ -77,6 +105,8 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   static Task<void> Join(BulkDoor* door, std::shared_ptr<Joiner> joiner, std::string request);
   void Left(Visitor* visitor);
   Result<void> Sent(Visitor* visitor, size_t bytes);
+  void Opens(BulkLoop* here, int fd, BulkProtection protection, const std::string& address);
+  void HandOn(int fd, BulkProtection protection, const std::string& address);
   void Tell(const Error& why) const;
   static void SendAway(const std::shared_ptr<Visitor>& visitor, const std::string& why);
   static Task<void> Watch(BulkDoor* door);
@@ -86,7 +116,8 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   const std::function<void(BulkArrival)> opened_;
   std::string socket_path_;
   std::vector<BulkLoop*> loops_;
-  size_t next_loop_ = 0;  // the first loop's thread
+  BulkLoop* quiet_ = nullptr;
+  size_t next_loop_ = 0;  // the quiet loop's thread, or the first one's
   std::atomic<size_t> open_{0};
   std::mutex mu_;
   bool closed_ = false;  // guarded by mu_

@@ -72,7 +72,7 @@ void BulkLoop::Watch(int fd, std::shared_ptr<Watcher> watcher) {
 
 void BulkLoop::Forget(int fd) {
   (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  by_fd_[static_cast<size_t>(fd)].reset();
+  if (by_fd_.size() > static_cast<size_t>(fd)) by_fd_[static_cast<size_t>(fd)].reset();
 }
 
 void BulkLoop::Loop() {

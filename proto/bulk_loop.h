@@ -38,7 +38,7 @@ class BulkLoop {
 
   // The loop's thread. `watcher` is kept until Forget; events that were due then are not delivered.
   void Watch(int fd, std::shared_ptr<Watcher> watcher);
-  void Forget(int fd);
+  void Forget(int fd);  // nothing, if it is not watched
 
  private:
   void Loop();

@@ -29,13 +29,34 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
       loops_.push_back(std::make_unique<BulkLoop>("bulk-server" + std::to_string(i)));
       loops.push_back(loops_.back().get());
     }
-    Result<std::string> bound = door_->Open(address, std::move(loops));
+    // Who asks to be answered aside does not wait at the door either.
+    if (options_.aside) loops_.push_back(std::make_unique<BulkLoop>("bulk-door"));
+    Result<std::string> bound = door_->Open(address, std::move(loops), options_.aside ? loops_.back().get() : nullptr);
     if (bound.ok()) {
       watch_.Spawn(WatchPace(this));
     } else {
       loops_.clear();
     }
     return bound;
+  }
+
+  void StartWithoutAddress() {
+    CHECK(loops_.empty(), "a server starts once");
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      for (int i = 0; i < options_.loops; ++i) loops_.push_back(std::make_unique<BulkLoop>("bulk-aside" + std::to_string(i)));
+    }
+    watch_.Spawn(WatchPace(this));
+  }
+
+  void Adopt(std::shared_ptr<BulkHandedOn> arrival) {
+    // The loops live at least as long as this is held and nobody has stopped.
+    std::lock_guard<std::mutex> lock(mu_);
+    if (stopped_ || loops_.empty()) return;
+    BulkLoop* const loop = loops_[adopted_++ % loops_.size()].get();
+    loop->Run([self = shared_from_this(), loop, arrival = std::move(arrival)] {
+      if (self->door_->Comes()) self->Opened(arrival->Take(loop));
+    });
   }
 
   void Drain() {
@@ -339,6 +360,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
   const std::shared_ptr<BulkDoor> door_;
   std::vector<std::unique_ptr<BulkLoop>> loops_;
   std::map<uint64_t, std::shared_ptr<BulkConnection>> connections_;  // guarded by mu_; by their ids in shares_
+  size_t adopted_ = 0;                                     // guarded by mu_
   std::vector<Waiting> inbox_;                             // guarded by mu_
   bool posted_ = false;                                    // guarded by mu_
   bool draining_ = false;                                  // guarded by mu_
@@ -354,6 +376,9 @@ BulkServer::BulkServer(Executor* executor, Dispatcher* dispatcher, BulkServerOpt
 BulkServer::~BulkServer() { state_->Stop(); }
 
 Result<std::string> BulkServer::Start(const std::string& address) { return state_->Start(address); }
+
+void BulkServer::StartWithoutAddress() { state_->StartWithoutAddress(); }
+void BulkServer::Adopt(std::shared_ptr<BulkHandedOn> arrival) { state_->Adopt(std::move(arrival)); }
 
 Task<void> BulkServer::Shutdown(int64_t grace_ns) {
   state_->Drain();

@@ -30,6 +30,8 @@ inline constexpr size_t kMaxBulkConnections = 4096;  // of a server
 inline constexpr int kBulkLoops = 2;
 inline constexpr size_t kMaxJoinAnswerBytes = kMiB;
 
+class BulkHandedOn;  // a connection on its way from one server to another
+
 struct BulkClientOptions {
   int connections_per_peer = 2;  // a call takes the one with fewest under way
   int loops = kBulkLoops;
@@ -39,6 +41,8 @@ struct BulkClientOptions {
   // Whether a server that showed a certificate is still believed, as for CloseUnless; asked when its handshake has ended. Any thread. Empty: the
   // handshake's word is enough.
   std::function<Result<void>(const Peer&)> judge;
+  // Its connections are for whoever answers aside: BulkServerOptions::aside. A server that knows of none closes them.
+  bool aside = false;
 };
 
 // Makes transports to peers. A call: kUnavailable at once if the peer refuses, is unreachable, or the
@@ -71,6 +75,9 @@ struct BulkServerOptions {
   QuickWake* wake = nullptr;  // hears of each request; outlives the server
   // Takes connections of another protocol, with nothing read from them. Called on any thread. Empty: they are closed.
   std::function<void(int fd)> other;
+  // Takes the connections of clients that ask to be answered aside, whose peers are known by then: for BulkServer::Adopt of a server that answers
+  // on another executor's thread, however long a step this one's takes. Called on any thread. Empty: they are closed.
+  std::function<void(std::shared_ptr<BulkHandedOn>)> aside;
   // What handshakes that begin from now on go by; none: no TLS. With it who says nothing of TLS is sent away, and `other` gets nobody.
   std::shared_ptr<const CurrentTls> tls;
   DoormanLimits door;
@@ -100,6 +107,11 @@ class BulkServer {
   // Begins to listen and serve. Executor's thread. Port 0 takes a free one. Returns the address with the bound port, or kUnavailable with a
   // sentence. REQUIRES: called once.
   Result<std::string> Start(const std::string& address);
+
+  // Instead of Start: serves those that it adopts. Executor's thread.
+  void StartWithoutAddress();
+  // Serves a connection that came to another server, until Stop(). Any thread.
+  void Adopt(std::shared_ptr<BulkHandedOn> arrival);
 
   // Refuses new calls, gives those under way up to grace_ns to end, then Stop().
   Task<void> Shutdown(int64_t grace_ns);

@@ -9,6 +9,7 @@
 
 #include "api/admin_api.h"
 #include "api/backup_api.h"
+#include "api/beat_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "api/replica_api.h"
@@ -133,6 +134,8 @@ STRIA_COVER(ReplicaService, Append, kMeta);
 STRIA_COVER(ReplicaService, Join, kMeta);
 STRIA_COVER(ReplicaService, FetchKeys, kMeta);
 STRIA_COVER(ReplicaService, FetchPage, kMeta);
+
+STRIA_COVER(BeatService, Beat, kMeta);
 
 STRIA_COVER(MemberService, Locate, kMember);  // where to ask: no secret of anybody's
 STRIA_COVER(MemberService, Ask, kMeta);

@@ -13,6 +13,7 @@
 
 #include "api/admin_api.h"
 #include "api/backup_api.h"
+#include "api/beat_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "api/replica_api.h"
@@ -176,6 +177,8 @@ MEMBERS(TermRun, 2);
 MEMBERS(ShippedBatch, 2);
 MEMBERS(AppendRequest, 13);
 MEMBERS(AppendReply, 6);
+MEMBERS(BeatRequest, 4);
+MEMBERS(BeatReply, 2);
 MEMBERS(ReplicaJoinRequest, 8);
 MEMBERS(ReplicaJoinReply, 5);
 MEMBERS(FetchKey, 2);
@@ -243,7 +246,7 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
   X(AppendRequest) X(AppendReply) X(ReplicaJoinRequest) X(ReplicaJoinReply) X(FetchKeysRequest)              \
   X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply) X(LocateRequest) X(LocateReply) X(AskRequest) X(AskReply)  \
-  X(MemberStatusRequest) X(MemberStatusReply) X(ChangeMembersRequest) X(ChangeMembersReply)
+  X(MemberStatusRequest) X(MemberStatusReply) X(ChangeMembersRequest) X(ChangeMembersReply) X(BeatRequest) X(BeatReply)
 
 template <class S>
 auto Tie(S& s) {

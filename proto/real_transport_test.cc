@@ -433,6 +433,45 @@ TEST(BulkTransport, GarbageHarmsNobody) {
   });
 }
 
+TEST(BulkTransport, WhoAsksForItIsAnsweredAside) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo, echo_aside;
+    BulkServer aside(ex, &echo_aside);
+    aside.StartWithoutAddress();
+    BulkServer none(ex, &echo);
+    const std::string address_of_none = none.Start(kAnyPort).value();
+    BulkServerOptions options;
+    options.aside = [&aside](std::shared_ptr<BulkHandedOn> arrival) { aside.Adopt(std::move(arrival)); };
+    BulkServer server(ex, &echo, std::move(options));
+    const std::string address = server.Start(kAnyPort).value();
+    BulkClientOptions asks;
+    asks.aside = true;
+    BulkClient client(ex, asks), usual(ex);
+    const auto transport = client.Make(address);
+    for (int i = 0; i < 3; ++i) {
+      const Result<WireMessage> got = co_await transport->Call("/echo", Text("aside"), 60 * kSecond);
+      EXPECT_TRUE(got.ok()) << got.error();
+      if (got.ok()) EXPECT_EQ(Flat(*got), "aside");
+    }
+    EXPECT_EQ(echo_aside.finished, 3);
+    EXPECT_EQ(echo.finished, 0);
+    EXPECT_TRUE((co_await usual.Make(address)->Call("/echo", Text("as usual"), 60 * kSecond)).ok());
+    EXPECT_EQ(echo_aside.finished, 3);
+    EXPECT_EQ(echo.finished, 1);
+    EXPECT_EQ((co_await client.Make(address_of_none)->Call("/echo", Text("nobody"), 60 * kSecond)).code(), FsError::kUnavailable);
+    // In pieces, and not to the end.
+    const int fd = Dial(address);
+    EXPECT_EQ(write(fd, kBulkAsidePreface, 3), 3);
+    co_await Sleep(5 * kMillisecond);
+    EXPECT_EQ(write(fd, kBulkAsidePreface + 3, kBulkPrefaceBytes - 3), static_cast<ssize_t>(kBulkPrefaceBytes - 3));
+    close(fd);
+    const int torn = Dial(address);
+    EXPECT_EQ(write(torn, kBulkAsidePreface, 3), 3);
+    close(torn);
+    EXPECT_TRUE((co_await transport->Call("/echo", Text("still here"), 60 * kSecond)).ok());
+  });
+}
+
 // A peer that sends half of the greeting and goes takes up no connection.
 TEST(BulkTransport, WhoGoesInTheMiddleOfTheGreetingIsGone) {
   RunTest([](Executor* ex) -> Task<void> {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "api/beat_api.h"
 #include "api/replica_api.h"
 #include "proto/stubs.h"
 #include "proto/transport.h"
@@ -25,6 +26,21 @@ class ReplicaStub final : public ReplicaService {
   explicit ReplicaStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
 #define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
   STRIA_REPLICA_METHODS(X)
+#undef X
+
+ private:
+  std::shared_ptr<Transport> transport_;
+};
+
+inline constexpr char kBeatServiceName[] = "stria.v1.Beats";
+
+#define STRIA_BEAT_METHODS(X) X(Beat, BeatRequest, BeatReply)
+
+class BeatStub final : public BeatService {
+ public:
+  explicit BeatStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+#define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
+  STRIA_BEAT_METHODS(X)
 #undef X
 
  private:
@@ -53,6 +69,9 @@ class MemberStub final : public MemberService {
 using MemberDispatcher = ServiceDispatcher<MemberService>;
 extern template class ServiceDispatcher<MemberService>;
 
+using BeatDispatcher = ServiceDispatcher<BeatService>;
+extern template class ServiceDispatcher<BeatService>;
+
 using ReplicaDispatcher = ServiceDispatcher<ReplicaService>;
 extern template class ServiceDispatcher<ReplicaService>;
 
@@ -68,6 +87,15 @@ class TransportReplicaConnector final : public ReplicaConnector {
  private:
   TransportFactory* factory_;
   std::map<std::string, std::shared_ptr<ReplicaService>> stubs_;  // of the few metadata servers
+};
+
+class TransportBeatConnector final : public BeatConnector {
+ public:
+  explicit TransportBeatConnector(TransportFactory* factory) : cache_(factory) {}
+  std::shared_ptr<BeatService> ConnectBeats(const std::string& address) override { return cache_.Get(address); }
+
+ private:
+  PeerCache<BeatService, BeatStub> cache_;
 };
 
 class TransportMemberConnector final : public MemberConnector {

@@ -65,6 +65,59 @@ TEST_F(Secured, EveryModeCarriesEverything) {
   }
 }
 
+// By another server, which has no address; that one knows as well who it is.
+TEST_F(Secured, WhoAsksForItIsAnsweredAside) {
+  for (const WireMode mode : kAllWireModes) {
+    RunTest([&](Executor* ex) -> Task<void> {
+      Echo echo, echo_aside;
+      BulkServerOptions aside_options;
+      aside_options.judge = [](const Peer& peer) { return peer.name == "wn7" ? Ok() : Error(FsError::kAccess, "it is another one"); };
+      aside_options.refused = refusals_.Hear();
+      BulkServer aside(ex, &echo_aside, std::move(aside_options));
+      aside.StartWithoutAddress();
+      TlsSettings settings = ServerSettings();
+      settings.modes = ModesFrom(WireMode::kAuth);
+      BulkServerOptions options = ServerOptions(Context(Side::kServer, settings));
+      BulkServer none(ex, &echo, options);
+      const std::string address_of_none = none.Start(kAnyPort).value();
+      options.aside = [&aside](std::shared_ptr<BulkHandedOn> arrival) { aside.Adopt(std::move(arrival)); };
+      BulkServer server(ex, &echo, std::move(options));
+      const std::string address = server.Start(kAnyPort).value();
+
+      TlsSettings wants = ClientSettings();
+      wants.modes = {mode};
+      BulkClientOptions asks = ClientOptions(wants);
+      asks.aside = true;
+      BulkClient client(ex, asks), usual(ex, ClientOptions(wants));
+      const std::string large(100'000, 'x');
+      for (int i = 0; i < 3; ++i) {
+        const Result<WireMessage> got = co_await client.Make(address)->Call("/echo", Message("a", large), kPatienceNs);
+        EXPECT_TRUE(got.ok()) << got.error();
+        if (got.ok()) EXPECT_TRUE(Flat(*got) == "a" + large);
+      }
+      EXPECT_EQ(echo_aside.seen, std::vector<std::string>(3, "client wn7 at 127.0.0.1"));
+      EXPECT_TRUE(echo.seen.empty());
+      EXPECT_TRUE((co_await usual.Make(address)->Call("/echo", Message("b", ""), kPatienceNs)).ok());
+      EXPECT_EQ(echo.seen.size(), 1u);
+      // A server that knows of none.
+      const Result<WireMessage> refused = co_await client.Make(address_of_none)->Call("/echo", Message("c", ""), kPatienceNs);
+      EXPECT_EQ(refused.code(), FsError::kUnavailable) << refused.error();
+      // Its own judge.
+      TlsSettings others = Settings(cluster_.Give(Role::kClient, "wn8"), {Role::kData});
+      others.modes = {mode};
+      BulkClientOptions other = ClientOptions(others);
+      other.aside = true;
+      BulkClient stranger(ex, other);
+      EXPECT_EQ((co_await stranger.Make(address)->Call("/echo", Message("d", ""), kPatienceNs)).code(), FsError::kUnavailable);
+      EXPECT_TRUE(co_await refusals_.Soon("it is another one"));
+      EXPECT_EQ(echo_aside.seen.size(), 3u);
+      // It stops before the server whose connections it takes.
+      aside.Stop();
+      EXPECT_EQ((co_await client.Make(address)->Call("/echo", Message("e", ""), kPatienceNs)).code(), FsError::kUnavailable);
+    });
+  }
+}
+
 TEST_F(Secured, WhoDoesNotBelongIsTold) {
   const TestCluster twin, other(kOtherCluster);
   const TestCluster older(kTestCluster, kTestNowS - 200 * kDayS);

@@ -122,6 +122,7 @@ constexpr char kDataPrefix[] = "/stria.v1.Data/";
 constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
 constexpr char kBackupPrefix[] = "/stria.v1.Backup/";
 constexpr char kReplicaPrefix[] = "/stria.v1.Replica/";
+constexpr char kBeatsPrefix[] = "/stria.v1.Beats/";
 constexpr char kMembersPrefix[] = "/stria.v1.Members/";
 constexpr char kTrustPrefix[] = "/stria.v1.Trust/";
 
@@ -160,6 +161,13 @@ STRIA_BACKUP_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kReplicaPrefix) + #Name, std::move(request)); \
   }
 STRIA_REPLICA_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                \
+  Task<Result<Reply>> BeatStub::Name(Request request) {                                        \
+    return CallMethod<Reply>(transport_, std::string(kBeatsPrefix) + #Name, std::move(request)); \
+  }
+STRIA_BEAT_METHODS(X)
 #undef X
 
 #define X(Name, Request, Reply)                                                                  \
@@ -256,6 +264,18 @@ Methods<ReplicaService> MethodsOf<ReplicaService>() {
 }
 #undef X
 
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kBeatsPrefix) + #Name] = {                    \
+      &HandleMethod<BeatService, Request, Reply, &BeatService::Name>, \
+      kCoverOf<&BeatService::Name>};
+template <>
+Methods<BeatService> MethodsOf<BeatService>() {
+  Methods<BeatService> methods;
+  STRIA_BEAT_METHODS(X)
+  return methods;
+}
+#undef X
+
 #define X(Name, Request, Reply)                                     \
   methods[std::string(kMembersPrefix) + #Name] = {                     \
       &HandleMethod<MemberService, Request, Reply, &MemberService::Name>, \
@@ -337,6 +357,7 @@ template class ServiceDispatcher<DataService>;
 template class ServiceDispatcher<AdminService>;
 template class ServiceDispatcher<BackupService>;
 template class ServiceDispatcher<ReplicaService>;
+template class ServiceDispatcher<BeatService>;
 template class ServiceDispatcher<MemberService>;
 template class ServiceDispatcher<TrustService>;
 

@@ -1,4 +1,5 @@
 // Messages of replica.proto.
+#include "api/beat_api.h"
 #include "api/replica_api.h"
 #include "proto/replica.pb.h"
 #include "proto/wire_data_header.h"
@@ -20,6 +21,8 @@ WIRE_MESSAGE(AppendRequest) {
   F(to);
 }
 WIRE_MESSAGE(AppendReply) { F(result); F(term); F(last); F(durable); F(whole); F(fetched); }
+WIRE_MESSAGE(BeatRequest) { F(header); F(term); F(primary); F(to); }
+WIRE_MESSAGE(BeatReply) { F(term); F(promised); }
 WIRE_MESSAGE(ReplicaJoinRequest) { F(header); F(term); F(member); F(last); F(history); F(whole); F(fetched); F(copy); }
 WIRE_MESSAGE(ReplicaJoinReply) { F(verdict); F(term); F(incarnation); F(common); F(history); }
 WIRE_MESSAGE(FetchKey) { F(family); F(key); }
@@ -49,6 +52,8 @@ WIRE_MESSAGE(ChangeMembersReply) { F(version); F(term); F(primary); }
 
 WIRE_CODEC(AppendRequest);
 WIRE_CODEC(AppendReply);
+WIRE_CODEC(BeatRequest);
+WIRE_CODEC(BeatReply);
 WIRE_CODEC(ReplicaJoinRequest);
 WIRE_CODEC(ReplicaJoinReply);
 WIRE_CODEC(FetchKeysRequest);

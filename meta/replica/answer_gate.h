@@ -7,6 +7,7 @@
 // For the executor's thread. Tasks may outlive the life; who awaits one holds the gate.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -30,8 +31,8 @@ class AnswerGate {
 
 class LifeGate final : public AnswerGate {
  public:
-  // `set` is there until Shut.
-  explicit LifeGate(const InSyncSet* set) : set_(set) {}
+  // `set` is there until Shut. `refresh`: tells the set what has been promised meanwhile, where others note that; may be empty.
+  explicit LifeGate(const InSyncSet* set, std::function<void()> refresh = {}) : set_(set), refresh_(std::move(refresh)) {}
 
   Task<Result<void>> Enter() override {
     while (set_ != nullptr && set_->HoldsChanges()) co_await changed_.Wait();
@@ -39,13 +40,13 @@ class LifeGate final : public AnswerGate {
     co_return Ok();
   }
   Task<Result<void>> Leave() override {
-    while (set_ != nullptr && !set_->HasAuthority(Executor::Current().NowNs())) co_await changed_.Wait();
+    while (set_ != nullptr && !HasAuthority()) co_await changed_.Wait();
     if (set_ == nullptr) co_return Over();
     co_return Ok();
   }
   Result<void> MayLeave() const override {
     if (set_ == nullptr) return Over();
-    if (set_->HasAuthority(Executor::Current().NowNs())) return Ok();
+    if (HasAuthority()) return Ok();
     return Error(FsError::kRetryLater, "this metadata server does not hear enough of the others to answer");
   }
 
@@ -60,9 +61,16 @@ class LifeGate final : public AnswerGate {
   }
 
  private:
+  bool HasAuthority() const {
+    if (set_->HasAuthority(Executor::Current().NowNs())) return true;
+    if (!refresh_) return false;
+    refresh_();
+    return set_->HasAuthority(Executor::Current().NowNs());
+  }
   Error Over() const { return Error(FsError::kNotLeader, where_); }
 
   const InSyncSet* set_;  // null: shut
+  const std::function<void()> refresh_;
   std::string where_;
   Event changed_;
 };

@@ -78,15 +78,20 @@ void Election::Stop(int64_t now_ns, Actions* out) {
 
 int64_t Election::SilentNs(int64_t now_ns) const { return now_ns - std::max(silent_from_ns_, promises_->Last().at_ns); }
 
+int64_t Election::GraceNs() const {
+  return Sabotaged(Sabotage::kEagerTakeover) ? options_.grace_ns * 2 / 5 : options_.grace_ns;
+}
+
 bool Election::MayStand(int64_t now_ns, const OwnLog& own) const {
   if (!known_ || !own.whole || resigned_ || now_ns < pause_until_ns_) return false;
   if (known_->primary == options_.self) return true;  // T2
   if (!known_->in_sync.contains(options_.self) && !Sabotaged(Sabotage::kUncleanElection)) return false;
-  const int64_t grace = Sabotaged(Sabotage::kEagerTakeover) ? options_.grace_ns * 2 / 5 : options_.grace_ns;
-  return SilentNs(now_ns) >= grace;
+  return SilentNs(now_ns) >= GraceNs();
 }
 
 void Election::Stand(int64_t now_ns, Actions* out) {
+  // A beat may have been answered since it was found that it may stand.
+  if (known_->primary != options_.self && !promises_->CloseIfSilent(now_ns, GraceNs())) return;
   ++attempt_;
   stood_ns_ = now_ns;
   asked_.clear();
@@ -122,7 +127,7 @@ void Election::MakeClaim(int64_t now_ns, const OwnLog& own, Actions* out) {
   claim.whole = own.whole;
   claim.highest_term = std::max(own.store_term, promises_->term());
   claim.silent_ns = SilentNs(now_ns);
-  claim.grace_ns = Sabotaged(Sabotage::kEagerTakeover) ? options_.grace_ns * 2 / 5 : options_.grace_ns;
+  claim.grace_ns = GraceNs();
   for (const auto& [name, answer] : asked_) {
     if (answer.whole && IsPrefixOf(answer.shape, own.shape)) claim.same.insert(name);
   }
@@ -244,7 +249,7 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
   }
   // A read that comes late may show the life that this member has ended itself: that one does not begin again.
   const bool is_new = own.opened_term < seen.term;
-  if (names_me && own.whole && is_new && !resigned_ && seen.handed && promises_->Last().to == *seen.handed) {
+  if (names_me && own.whole && is_new && !resigned_ && seen.handed && promises_->CloseIfLastTo(*seen.handed)) {
     Won(now_ns, seen, true, &out);  // from the very life that it promised to, which has stopped
   } else if (names_me) {
     // It was primary before its start, or a swap of its earlier life came through: a new life needs a new term.

@@ -107,6 +107,7 @@ class Election {
   void Stop(int64_t now_ns, Actions* out);
   void Read(int64_t now_ns, Actions* out);
   void Stand(int64_t now_ns, Actions* out);  // becomes a candidate
+  int64_t GraceNs() const;
   bool MayStand(int64_t now_ns, const OwnLog& own) const;
   int64_t SilentNs(int64_t now_ns) const;
   void MakeClaim(int64_t now_ns, const OwnLog& own, Actions* out);

@@ -68,6 +68,12 @@ void InSyncSet::OnRewound(const std::string& member, uint64_t term) {
   if (Peer* peer = Find(member, term)) peer->diverged = false;
 }
 
+void InSyncSet::Excuse(int64_t ns, int64_t now_ns) {
+  const auto later = [&](int64_t at_ns) { return std::max(at_ns, std::min(at_ns + ns, now_ns)); };
+  for (Wanted& w : wanted_) w.since_ns = later(w.since_ns);
+  for (auto& [name, peer] : peers_) peer.heard_ns = later(peer.heard_ns);
+}
+
 bool InSyncSet::OnRegister(const Register& seen) {
   if (seen.version < known_.version) return true;  // a read that came late
   if (seen.primary != self_.member || seen.term != self_.term) return false;

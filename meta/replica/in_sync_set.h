@@ -51,6 +51,8 @@ class InSyncSet {
   // Its log is no prefix of the primary's: it leaves the set, and is rewound then.
   void OnDiverged(const std::string& member, uint64_t term);
   void OnRewound(const std::string& member, uint64_t term);
+  // Nothing was done here for `ns` until now: what others owe or have not said in that time is not held against them.
+  void Excuse(int64_t ns, int64_t now_ns);
   // A register that was read, or that a swap gave. False: this life is over.
   bool OnRegister(const Register& seen);
 

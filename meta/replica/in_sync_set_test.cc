@@ -70,6 +70,36 @@ TEST_F(InSyncSetTest, NeedsTheLeastNumber) {
   EXPECT_TRUE(set->HasAuthority(now));  // reads go on
 }
 
+// After a step of the logic that took long, answers that have come meanwhile are read only then.
+TEST_F(InSyncSetTest, HoldsNothingAgainstOthersWhileItDidNothingItself) {
+  Open({"a", "b", "c"});
+  Beat("b");
+  Beat("c");
+  Ack("b", 100);
+  Ack("c", 100);
+  set->OnWritten(110);
+  set->OnWanted(110, now);
+  Pass(8000);
+  set->Excuse(8 * kSecond, now);
+  EXPECT_EQ(Next(), std::nullopt);
+  EXPECT_FALSE(set->HasAuthority(now));  // that is another matter
+  Beat("b");
+  Beat("c");
+  Ack("b", 110);
+  EXPECT_FALSE(set->OwnDiskHangs(now));
+  // From then on it counts again.
+  Pass(1000);
+  Beat("b");
+  Beat("c");
+  EXPECT_EQ(Next(), std::nullopt);
+  Pass(1000);
+  Beat("b");
+  Beat("c");
+  const std::optional<RegisterSwap> swap = Next();
+  ASSERT_TRUE(swap.has_value());
+  EXPECT_EQ(swap->value.in_sync, (std::set<std::string>{"a", "b"}));
+}
+
 TEST_F(InSyncSetTest, CountsPromisesFromWhenTheBeatWasSent) {
   Open({"a", "b", "c"});
   EXPECT_FALSE(set->HasAuthority(now));

@@ -37,6 +37,7 @@ MetaNode::~MetaNode() {
   scope_.CancelAll();
   watch_.CancelAll();
   roles_.BeNothing();
+  if (beats_) beats_->Close();
 }
 
 Result<void> MetaNode::Start() {
@@ -44,8 +45,9 @@ Result<void> MetaNode::Start() {
   ASSIGN_OR_RETURN(const auto opened, env_.kv->Get(kReplicaStateFamily, LogOpenedKey()));
   // What is not readable counts as not there: that costs a wait.
   if (opened && !ParseKey64(*opened, &opened_term_)) opened_term_ = 0;
-  promises_ = std::make_unique<Promises>(Now());
-  election_ = std::make_unique<Election>(options_.election, promises_.get(), Now(), options_.nonce);
+  beats_ = std::make_shared<BeatDesk>(options_.self, options_.cluster, options_.beats, Now());
+  promises_ = beats_->promises();
+  election_ = std::make_unique<Election>(options_.election, promises_, Now(), options_.nonce);
   follower_ = std::make_unique<Follower>(store_.get(), static_cast<FollowerHost*>(this), store_->last().term);
   Follow();
   scope_.Spawn(KeepRole());
@@ -79,10 +81,9 @@ OwnLog MetaNode::Own() const {
 }
 
 // The directory is the one that the members know under this name.
-bool MetaNode::IsListed() const {
-  if (!known()) return false;
-  const auto it = known()->members.find(options_.self);
-  return it != known()->members.end() && it->second.uuid == options_.uuid;
+bool MetaNode::IsListedIn(const Register& r) const {
+  const auto it = r.members.find(options_.self);
+  return it != r.members.end() && it->second.uuid == options_.uuid;
 }
 
 void MetaNode::EndLife() {
@@ -217,6 +218,8 @@ void MetaNode::NoteCoordinator(const Error& error) {
 bool MetaNode::CoordinatorAnswers() const { return coordinator_problem_.empty() && Now() - coordinator_ns_ < kCoordinatorFreshNs; }
 
 void MetaNode::SeeRegister(const Register& seen) {
+  // Before the election lets it promise anything.
+  if (!known() || seen.version >= known()->version) beats_->SetListed(IsListedIn(seen));
   After(election_->OnRegister(Now(), seen, Own()));
   if (life_ && !life_->ended() && !life_->OnRegister(*known())) EndLife();
 }
@@ -245,8 +248,14 @@ Task<void> MetaNode::TickLoop() {
   while (true) {
     // A follower that can write nothing is of no use to anybody. While it serves, who serves finds that.
     if (!store_->failure().ok() && !life_) Fail(store_->failure().WithContext("the store of this metadata server"));
+    if (options_.held) co_await options_.held();
+    const int64_t step_ns = beats_->Tick(Now());
+    if (const uint64_t term = beats_->TakeHigherTerm(); term != 0) After(election_->OnTerm(Now(), term));
+    // What it has promised to, it is to know of.
+    const uint64_t promised = promises_->term();
+    if (known() && promised > known()->term && std::exchange(asked_term_, promised) != promised) ReadSoon();
     After(election_->Tick(Now(), Own()));
-    if (life_) life_->Tick();
+    if (life_) life_->Tick(step_ns);
     co_await Sleep(options_.tick_ns);
   }
 }
@@ -297,7 +306,7 @@ Task<void> MetaNode::BeginServing() {
   if (!noted.ok()) co_return Fail(noted.error().WithContext("the store of this metadata server"));
 
   PrimaryLifeHost* const host = this;
-  life_ = std::make_unique<PrimaryLife>(store_.get(), env_.replicas, host, options_.self, *known(), options_.life);
+  life_ = std::make_unique<PrimaryLife>(store_.get(), env_.replicas, beats_.get(), host, options_.self, *known(), options_.life);
   roles_.BePrimary(life_->primary(), life_->source());
   HouseOpening opening;
   opening.life = life;

@@ -28,10 +28,10 @@
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "common/purpose_mac.h"
+#include "meta/replica/beats/beat_desk.h"
 #include "meta/replica/election.h"
 #include "meta/replica/follower.h"
 #include "meta/replica/primary_life.h"
-#include "meta/replica/promises.h"
 #include "meta/replica/register_client.h"
 #include "meta/replica/replica_joiner.h"
 #include "meta/replica/replica_roles.h"
@@ -47,10 +47,12 @@ struct MetaNodeOptions {
   int64_t tick_ns = 50 * kMillisecond;
   ElectionOptions election;   // self and uuid are filled in
   PrimaryLifeOptions life;    // so is the cluster
+  BeatOptions beats;
   ReplicaStoreOptions store;
   JoinerOptions joiner;       // so are member and cluster
   std::function<Uuid()> nonce;                     // gives one that was never used; needed
   std::function<void(const std::string&)> alarm;   // is told, in a sentence, what people should know
+  std::function<Task<void>()> held;                // for tests: returns when the logic goes on, as a long step of it ends
 };
 
 // All outlive the node.
@@ -79,6 +81,8 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
 
   // What the other members call.
   ReplicaService* replica() { return &roles_; }
+  // For whoever answers and sends beats, on whichever thread; it may outlive the node. After Start.
+  const std::shared_ptr<BeatDesk>& beats() const { return beats_; }
 
   // ---- What is so now
   const MetaNodeOptions& options() const { return options_; }
@@ -135,7 +139,8 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
 
   int64_t Now() const { return Executor::Current().NowNs(); }
   OwnLog Own() const;
-  bool IsListed() const;
+  bool IsListed() const { return known() && IsListedIn(*known()); }
+  bool IsListedIn(const Register& r) const;
   void After(Election::Actions actions);
   void TellChange();
   void EndLife();
@@ -159,12 +164,14 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   MetaNodeOptions options_;
   const MetaNodeEnv env_;
   RegisterClient client_;
-  std::unique_ptr<Promises> promises_;
+  std::shared_ptr<BeatDesk> beats_;
+  Promises* promises_ = nullptr;  // the desk's
   std::unique_ptr<Election> election_;
   std::unique_ptr<ReplicaStore> store_;
   std::unique_ptr<Follower> follower_;  // as long as the store: calls of others may wait in it over changes of the role
   ReplicaRoles roles_;
   uint64_t opened_term_ = 0;
+  uint64_t asked_term_ = 0;  // the highest that was promised to, and the register read for
   bool reading_ = false;
   int64_t coordinator_ns_ = 0;  // when it answered last
   std::string coordinator_problem_ = "it has not answered yet";

@@ -107,6 +107,91 @@ TEST_F(MetaNodeTest, AStoppedPrimaryAnswersNothingWhenAnotherServes) {
   EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
 }
 
+// ---- Steps of the logic that take long: for less than the watchdog's 3 s they cost nothing, though L is 0.6 s and G 1 s
+
+TEST_F(MetaNodeTest, ALongStepOfThePrimaryCostsNeitherAuthorityNorItsPlace) {
+  const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
+  w_.settings().max_delay_ns = 30 * kMillisecond;  // there are always acknowledgements on their way
+  w_.RunFor(500 * kMillisecond);
+  const uint64_t version = w_.in_force().version;
+  w_.Hang(a_, 2500 * kMillisecond);
+  for (int i = 0; i < 24; ++i) {
+    w_.RunFor(100 * kMillisecond);
+    EXPECT_TRUE(gate->MayLeave().ok()) << i;
+  }
+  EXPECT_TRUE(GoesOn());
+  EXPECT_TRUE(a_.serves());
+  EXPECT_EQ(Term(a_), term_);
+  // Nor does it hold against the others what it has not read.
+  w_.RunFor(kSecond);
+  EXPECT_EQ(w_.in_force().version, version) << "nobody has left the set, not even for a moment";
+  EXPECT_EQ(w_.in_force().in_sync.size(), 3u);
+  EXPECT_EQ(a_.node->beats()->figures().hangs, 0u);
+  EXPECT_GE(a_.node->beats()->figures().longest_step_ns, 2 * kSecond);
+}
+
+TEST_F(MetaNodeTest, APrimaryThatHangsForGoodLosesItsPlace) {
+  const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
+  w_.Hang(a_, 20 * kSecond);
+  w_.RunFor(2500 * kMillisecond);
+  EXPECT_EQ(w_.in_force().term, term_);
+  ASSERT_TRUE(AnotherServes(a_));
+  EXPECT_FALSE(gate->MayLeave().ok());
+  EXPECT_EQ(a_.node->beats()->figures().hangs, 1u);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_FALSE(gate->MayLeave().ok());
+  w_.RunFor(20 * kSecond);
+  EXPECT_EQ(gate->MayLeave().code(), FsError::kNotLeader);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+}
+
+TEST_F(MetaNodeTest, ALongStepOfAStandbyCostsNothingUnlessSomebodyWaits) {
+  const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
+  w_.SetWriting(false);
+  w_.RunFor(kSecond);
+  w_.Hang(c_, 2500 * kMillisecond);
+  for (int i = 0; i < 30; ++i) {
+    w_.RunFor(100 * kMillisecond);
+    EXPECT_TRUE(gate->MayLeave().ok()) << i;
+    EXPECT_EQ(w_.in_force().in_sync.size(), 3u) << i;
+  }
+  w_.SetWriting(true);
+  EXPECT_TRUE(GoesOn());
+  // What it owes is waited for no longer than before.
+  w_.Hang(c_, 2500 * kMillisecond);
+  EXPECT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 1500 * kMillisecond));
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+}
+
+TEST_F(MetaNodeTest, AStandbyThatHangsForGoodLeavesTheSet) {
+  w_.SetWriting(false);
+  w_.RunFor(kSecond);
+  w_.Hang(c_, 10 * kSecond);
+  w_.RunFor(2500 * kMillisecond);
+  EXPECT_EQ(w_.in_force().in_sync.size(), 3u);
+  EXPECT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 4 * kSecond));
+  w_.SetWriting(true);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 30 * kSecond));
+  EXPECT_EQ(Term(a_), term_);
+}
+
+// Beats are for who is meant, of this cluster, and by a directory that the register lists.
+TEST_F(MetaNodeTest, WhoIsNotMeantPromisesNothing) {
+  BeatRequest beat;
+  beat.term = term_ + 1;
+  beat.primary = "m0";
+  beat.to = "m2";
+  EXPECT_EQ(w_.Ask(b_, b_.answerer->Beat(beat)).code(), FsError::kStale);
+  EXPECT_LE(b_.node->FindPrimary().term, term_);
+  w_.Crash(c_, true);
+  w_.Wipe(c_);
+  w_.Start(c_);
+  w_.RunFor(kSecond);
+  EXPECT_EQ(w_.Ask(c_, c_.answerer->Beat(beat)).code(), FsError::kStale);
+  EXPECT_LE(c_.node->FindPrimary().term, term_);
+}
+
 // What waits at the gate goes when authority is back, or hears that the life is over.
 TEST_F(MetaNodeTest, AnswersWaitForAuthority) {
   const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
@@ -339,6 +424,7 @@ TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
     all.terms += world.counts().terms;
     all.crashes += world.counts().crashes;
     all.stops += world.counts().stops;
+    all.hangs += world.counts().hangs;
     all.joins += world.counts().joins;
     all.wipes += world.counts().wipes;
   }
@@ -353,6 +439,7 @@ TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
   EXPECT_GT(all.terms, 2 * seeds);
   EXPECT_GT(all.crashes, seeds);
   EXPECT_GT(all.stops, 0u);
+  EXPECT_GT(all.hangs, 0u);
   EXPECT_GT(all.wipes, 0u);
   EXPECT_GT(all.joins, seeds);
 }
@@ -382,6 +469,17 @@ TEST(MetaNodeSabotage, AuthorityIgnoredIsSeen) {
   world.Stop(a, 6 * kSecond);
   EXPECT_TRUE(world.RunUntil([&] { return !world.problem().empty(); }, 6 * kSecond));
   EXPECT_NE(world.problem().find("answers although"), std::string::npos) << world.problem();
+}
+
+// Without the watchdog nobody takes over from one that hangs: what APrimaryThatHangsForGoodLosesItsPlace would see.
+TEST(MetaNodeSabotage, BeatsOfAHungLogicAreSeen) {
+  const ScopedSabotage on(Sabotage::kBeatForHung);
+  NodeWorld world(11, 3);
+  world.StartAll();
+  ASSERT_TRUE(world.RunUntil([&] { return world.AllIn(); }, 30 * kSecond));
+  const uint64_t term = world.in_force().term;
+  world.Hang(*world.Primary(), 60 * kSecond);
+  EXPECT_FALSE(world.RunUntil([&] { return world.in_force().term > term; }, 30 * kSecond));
 }
 
 // And acknowledgements that do not wait for the disk.

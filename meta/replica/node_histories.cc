@@ -35,7 +35,7 @@ Task<void> NodeWorld::Faults() {
     co_await Sleep(static_cast<int64_t>(rng_.Below(1200 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
     Member& other = *members_[rng_.Below(members_.size())];
-    const uint64_t which = rng_.Below(kMemberFaults + 8);
+    const uint64_t which = rng_.Below(kMemberFaults + 9);
     if (!FailMember(this, &rng_, which, m, [&other]() -> Member& { return other; })) FailAround(which - kMemberFaults, m, other);
     StartSomeMembers(this, &rng_);
   }
@@ -63,6 +63,11 @@ void NodeWorld::FailAround(uint64_t which, Member& m, Member& other) {
       break;
     case 4:
       LoseADisk();
+      break;
+    case 5:
+      if (!m.up) break;
+      ++counts_.hangs;
+      Hang(m, static_cast<int64_t>(rng_.Below(5 * kSecond)));
       break;
     default:  // what was broken is mended
       cut_.clear();
@@ -119,7 +124,7 @@ void NodeWorld::Heal() {
   for (const auto& m : members_) {
     coordinator_.CutTo(m->name, false);
     coordinator_.CutFrom(m->name, false);
-    m->stopped_until_ns = 0;
+    m->stopped_until_ns = m->hangs_until_ns = 0;
     if (slow || rng_.OneIn(2)) Crash(*m, false);
     Start(*m);
   }

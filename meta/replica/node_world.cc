@@ -1,6 +1,7 @@
 #include "meta/replica/node_world.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "meta/model/families.h"
 #include "meta/replica/founding.h"
@@ -62,6 +63,7 @@ class NodeWorld::House final : public ServingHouse {
     Random& rng = world_->rng_;
     while (true) {
       co_await Sleep(static_cast<int64_t>(rng.Below(20 * kMillisecond)));
+      co_await world_->Hung(member_->name);
       const Result<void> entered = co_await opening_.gate->Enter();
       if (!entered.ok()) co_return;
       if (!world_->writing_) continue;
@@ -82,6 +84,7 @@ class NodeWorld::House final : public ServingHouse {
     const std::shared_ptr<AnswerGate> gate = opening_.gate;
     const Result<void> synced = co_await opening_.store->Sync();
     if (!synced.ok()) co_return;
+    co_await world_->Hung(member_->name);
     const Result<void> may = co_await gate->Leave();
     if (may.ok()) world_->Acknowledged(opening_.life, point);
   }
@@ -89,6 +92,7 @@ class NodeWorld::House final : public ServingHouse {
   Task<void> Reader() {
     while (true) {
       co_await Sleep(10 * kMillisecond);
+      co_await world_->Hung(member_->name);
       if (!opening_.gate->MayLeave().ok()) continue;
       ++world_->counts_.reads;
       if (world_->highest_open_ > opening_.life.term) {
@@ -106,7 +110,7 @@ class NodeWorld::House final : public ServingHouse {
 
 // ---- Messages -------------------------------------------------------------------------------------
 
-class NodeWorld::Link final : public ReplicaService, public MemberService {
+class NodeWorld::Link final : public ReplicaService, public MemberService, public BeatService {
  public:
   Link(NodeWorld* world, std::string from, std::string to) : world_(world), from_(std::move(from)), to_(std::move(to)) {}
 #define PASS(Service, Name, Request, Reply)                                                                    \
@@ -121,6 +125,7 @@ class NodeWorld::Link final : public ReplicaService, public MemberService {
   PASS(MemberService, Ask, AskRequest, AskReply)
   PASS(MemberService, MemberStatus, MemberStatusRequest, MemberStatusReply)
   PASS(MemberService, ChangeMembers, ChangeMembersRequest, ChangeMembersReply)
+  PASS(BeatService, Beat, BeatRequest, BeatReply)
 #undef PASS
 
  private:
@@ -129,11 +134,12 @@ class NodeWorld::Link final : public ReplicaService, public MemberService {
 };
 
 // Those of one member to all others.
-class NodeWorld::Links final : public ReplicaConnector, public MemberConnector {
+class NodeWorld::Links final : public ReplicaConnector, public MemberConnector, public BeatConnector {
  public:
   Links(NodeWorld* world, std::string from) : world_(world), from_(std::move(from)) {}
   std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) override { return Of(address); }
   std::shared_ptr<MemberService> ConnectMember(const std::string& address) override { return Of(address); }
+  std::shared_ptr<BeatService> ConnectBeats(const std::string& address) override { return Of(address); }
 
  private:
   std::shared_ptr<Link> Of(const std::string& address) {
@@ -168,9 +174,15 @@ class NodeWorld::HeldCoordinator final : public Coordinator {
   const std::unique_ptr<Coordinator> inner_;
 };
 
-Task<void> NodeWorld::Held(std::string name) {
+Task<void> NodeWorld::Held(std::string name, bool beat) {
   const Member& m = member(name);
-  while (m.stopped_until_ns > ex_.NowNs()) co_await Sleep(m.stopped_until_ns - ex_.NowNs());
+  const auto until_ns = [&] { return beat ? m.stopped_until_ns : std::max(m.stopped_until_ns, m.hangs_until_ns); };
+  while (until_ns() > ex_.NowNs()) co_await Sleep(until_ns() - ex_.NowNs());
+}
+
+Task<void> NodeWorld::Hung(std::string name) {
+  const Member& m = member(name);
+  while (m.hangs_until_ns > ex_.NowNs()) co_await Sleep(m.hangs_until_ns - ex_.NowNs());
 }
 
 int64_t NodeWorld::Delay() {
@@ -190,6 +202,10 @@ template <>
 MemberService* NodeWorld::ServiceOf<MemberService>(Member& m) {
   return m.desk.get();
 }
+template <>
+BeatService* NodeWorld::ServiceOf<BeatService>(Member& m) {
+  return m.answerer.get();
+}
 
 // What was sent arrives also when who has sent it is gone.
 template <class Service, class Reply, class Request>
@@ -203,13 +219,14 @@ Task<Result<Reply>> NodeWorld::Call(std::string from, std::string to, Request re
 template <class Service, class Reply, class Request>
 Task<void> NodeWorld::Carry(std::string from, std::string to, Request request, Task<Result<Reply>> (Service::*call)(Request),
                             OneShot<Result<Reply>> answer) {
-  co_await Held(from);
+  constexpr bool kBeat = std::is_same_v<Service, BeatService>;
+  co_await Held(from, kBeat);
   co_await Sleep(Delay());
   if (Loses(from, to)) {
     if (rng_.OneIn(2)) answer.Set(Error(FsError::kUnavailable, "the connection is lost"));
     co_return;
   }
-  co_await Held(to);
+  co_await Held(to, kBeat);
   Member& there = member(to);
   if (!there.up) {
     answer.Set(Error(FsError::kUnavailable, "nobody is there"));
@@ -218,10 +235,10 @@ Task<void> NodeWorld::Carry(std::string from, std::string to, Request request, T
   OneShot<Result<Reply>> done;
   there.answering->Spawn((ServiceOf<Service>(there)->*call)(std::move(request)), [done](Result<Reply> r) { done.Set(std::move(r)); });
   Result<Reply> reply = co_await done.Take();
-  co_await Held(to);
+  co_await Held(to, kBeat);
   co_await Sleep(Delay());
   if (Loses(to, from)) co_return;
-  co_await Held(from);
+  co_await Held(from, kBeat);
   answer.Set(std::move(reply));
 }
 
@@ -317,6 +334,10 @@ MetaNodeOptions NodeWorld::OptionsOf(Member& m) {
   o.life.shipper.ack_timeout_ns = 400 * kMillisecond;
   o.life.shipper.call_timeout_ns = 500 * kMillisecond;
   o.life.shipper.retry_ns = 20 * kMillisecond;
+  o.beats.beat_ns = 50 * kMillisecond;
+  o.beats.answer_ns = 600 * kMillisecond;
+  o.beats.watchdog_ns = 3 * kSecond;
+  o.held = [this, name = m.name] { return Hung(name); };
   o.joiner.copy_bytes_per_s = 0;
   o.joiner.call_timeout_ns = 500 * kMillisecond;
   o.joiner.retry_ns = 20 * kMillisecond;
@@ -327,7 +348,7 @@ MetaNodeOptions NodeWorld::OptionsOf(Member& m) {
 
 void NodeWorld::Start(Member& m) {
   if (m.up) return;
-  m.stopped_until_ns = 0;
+  m.stopped_until_ns = m.hangs_until_ns = 0;
   MemKvOptions kv;
   kv.sync_latency_ns = static_cast<int64_t>(rng_.Between(50 * kMicrosecond, static_cast<uint64_t>(settings_.max_sync_ns)));
   m.house = std::make_unique<House>(this, &m);
@@ -342,6 +363,10 @@ void NodeWorld::Start(Member& m) {
   m.node = std::make_unique<MetaNode>(OptionsOf(m), env);
   m.desk = std::make_unique<MemberDesk>(m.node.get(), links_[m.name].get());
   CHECK(m.node->Start().ok(), "a member does not start");
+  m.answerer = std::make_unique<BeatAnswerer>(m.node->beats());
+  m.sender = std::make_unique<BeatSender>(m.node->beats(), links_[m.name].get(), nullptr);
+  m.beating = std::make_unique<TaskScope>();
+  m.beating->Spawn(m.sender->Run());
   m.up = true;
 }
 
@@ -353,6 +378,9 @@ void NodeWorld::Crash(Member& m, bool power) {
   if (!m.up) return;
   m.up = false;
   m.answering.reset();
+  m.beating.reset();
+  m.sender.reset();
+  m.answerer.reset();
   m.desk.reset();
   m.node.reset();
   m.house.reset();

@@ -1,6 +1,7 @@
 // For tests: whole members (MetaNode, MemberDesk) in one process, in virtual time, with a house that writes and reads by the seed. Their
 // disks lose what is not synced; messages are lost, late, doubled and outlive who sent them; the coordinator as FakeCoordinator
-// says; members crash, lose power, lose their disks and are stopped for a while (nothing reaches or leaves them, and their clock goes on).
+// says; members crash, lose power, lose their disks and are stopped for a while (nothing reaches or leaves them, and their clock goes on),
+// or hang, as in a long step of their logic (the same, but beats are sent and answered).
 //
 // Whatever happens, these hold (`problem()`): what was acknowledged as durable is in each later primary, and at that moment with every
 // member of the register's set; no answer leaves a member after a later term has opened; whole stores are what their logs say.
@@ -22,6 +23,7 @@
 #include "common/kv/mem_kv.h"
 #include "common/purpose_mac.h"
 #include "common/random.h"
+#include "meta/replica/beats/beat_sender.h"
 #include "meta/replica/member_desk.h"
 #include "meta/replica/meta_node.h"
 #include "test/sim/replica/fake_coordinator.h"
@@ -42,10 +44,14 @@ class NodeWorld {
     std::shared_ptr<MemKvMedia> media;
     std::unique_ptr<Coordinator> asks;  // the coordinator, as it sees it
     int64_t stopped_until_ns = 0;
+    int64_t hangs_until_ns = 0;
     bool up = false;
     std::unique_ptr<House> house;
     std::unique_ptr<MetaNode> node;
     std::unique_ptr<MemberDesk> desk;
+    std::unique_ptr<BeatAnswerer> answerer;
+    std::unique_ptr<BeatSender> sender;
+    std::unique_ptr<TaskScope> beating;
     std::unique_ptr<TaskScope> answering;  // calls of others
     bool serves() const { return up && node->serving(); }
   };
@@ -62,6 +68,7 @@ class NodeWorld {
   void Crash(Member& m, bool power);
   void Wipe(Member& m);  // it is down; its disk is a new one, with another uuid
   void Stop(Member& m, int64_t ns) { m.stopped_until_ns = ex_.NowNs() + ns; }
+  void Hang(Member& m, int64_t ns) { m.hangs_until_ns = ex_.NowNs() + ns; }
   void Cut(const std::string& from, const std::string& to, bool cut);
   void SetWriting(bool writing) { writing_ = writing; }
   Member* Primary();  // the one that serves in the highest term; null: none
@@ -82,7 +89,7 @@ class NodeWorld {
   std::string Run();
   const std::string& problem() const { return problem_; }
   struct Counts {
-    uint64_t acked = 0, reads = 0, terms = 0, crashes = 0, stops = 0, offers = 0, joins = 0, wipes = 0;
+    uint64_t acked = 0, reads = 0, terms = 0, crashes = 0, stops = 0, hangs = 0, offers = 0, joins = 0, wipes = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -113,7 +120,8 @@ class NodeWorld {
   template <class Service, class Reply, class Request>
   Task<void> Carry(std::string from, std::string to, Request request, Task<Result<Reply>> (Service::*call)(Request),
                    OneShot<Result<Reply>> answer);
-  Task<void> Held(std::string name);
+  Task<void> Held(std::string name, bool beat = false);  // nothing reaches or leaves it now
+  Task<void> Hung(std::string name);                     // its logic does nothing now
   int64_t Delay();
   bool Loses(const std::string& from, const std::string& to);
   MetaNodeOptions OptionsOf(Member& m);

@@ -51,23 +51,26 @@ class PrimaryLife::Store final : public KvStore {
   ReplicatedKv kv_;
 };
 
-PrimaryLife::PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, PrimaryLifeHost* host, const std::string& self,
-                         const Register& named, const PrimaryLifeOptions& options)
+PrimaryLife::PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, BeatDesk* beats, PrimaryLifeHost* host,
+                         const std::string& self, const Register& named, const PrimaryLifeOptions& options)
     : store_(store),
       connector_(connector),
+      beats_(beats),
       host_(host),
       life_{self, named.term},
       suspect_ns_(options.in_sync.suspect_ns),
       set_(life_, named, options.in_sync, store->last().seq.v, Executor::Current().NowNs()),
-      gate_(std::make_shared<LifeGate>(&set_)),
+      gate_(std::make_shared<LifeGate>(&set_, [this] { TakeBeats(); })),
       primary_(store, this, ShippingOf(life_, options)),
       source_(&primary_, options.source) {
   Require();
+  beats_->BeginLife(life_);
   Connect();
 }
 
 PrimaryLife::~PrimaryLife() {
   ended_ = true;
+  beats_->EndLife();
   gate_->Shut("this metadata server has stopped");
 }
 
@@ -75,8 +78,13 @@ std::unique_ptr<KvStore> PrimaryLife::MakeStore(std::shared_ptr<KvStore> local) 
 
 // ---- The two ends ---------------------------------------------------------------------------------
 
+void PrimaryLife::TakeBeats() {
+  for (const BeatPromise& p : beats_->TakePromises()) set_.OnPromise(p.member, life_.term, p.sent_ns, p.heard_ns);
+}
+
 // Before whatever may change who counts: what was committed until then is committed in the eyes of both.
 void PrimaryLife::Feed() {
+  TakeBeats();
   set_.OnWritten(store_->last().seq.v);
   set_.OnSynced(primary_.rule().durable(life_.member).v);
   for (const auto& [name, member] : connected_) {
@@ -104,6 +112,7 @@ void PrimaryLife::Connect() {
       continue;
     }
     primary_.Disconnect(it->first);
+    beats_->Disconnect(it->first);
     problems_.erase(it->first);
     it = connected_.erase(it);
   }
@@ -111,11 +120,14 @@ void PrimaryLife::Connect() {
     if (name == life_.member || connected_.contains(name)) continue;
     connected_[name] = member;
     primary_.Connect(name, connector_->ConnectReplica(member.address));
+    beats_->Connect(name, member.address);
   }
 }
 
-void PrimaryLife::Tick() {
+void PrimaryLife::Tick(int64_t step_ns) {
   if (ended_) return;
+  // Answers that have come meanwhile are read after this; nobody is to leave the set, and this one not its place, for that.
+  if (step_ns > suspect_ns_ / 2) set_.Excuse(step_ns, Now());
   Feed();
   if (set_.OwnDiskHangs(Now())) host_->OwnDiskHangs();
   if (ended_) return;
@@ -151,6 +163,7 @@ bool PrimaryLife::OnRegister(const Register& seen) {
 void PrimaryLife::End(uint64_t term, const std::string& where) {
   if (ended_) return;
   ended_ = true;
+  beats_->EndLife();
   gate_->Shut(where);
   primary_.Depose(term);
 }

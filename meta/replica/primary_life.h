@@ -18,6 +18,7 @@
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "meta/replica/answer_gate.h"
+#include "meta/replica/beats/beat_desk.h"
 #include "meta/replica/in_sync_set.h"
 #include "meta/replica/replica_primary.h"
 #include "meta/replica/replica_source.h"
@@ -46,9 +47,9 @@ struct PrimaryLifeOptions {
 class PrimaryLife final : private PrimaryHost {
  public:
   // `named`: the register that names this member, `self`, in the term of the life. REQUIRES: the store is whole and of lower terms.
-  // All outlive it.
-  PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, PrimaryLifeHost* host, const std::string& self, const Register& named,
-              const PrimaryLifeOptions& options);
+  // All outlive it. `beats`: of this member, which beats for this life while it lasts.
+  PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, BeatDesk* beats, PrimaryLifeHost* host, const std::string& self,
+              const Register& named, const PrimaryLifeOptions& options);
   ~PrimaryLife() override;
 
   const MetaLife& life() const { return life_; }
@@ -59,8 +60,8 @@ class PrimaryLife final : private PrimaryHost {
   // The store of who serves: its batches are shipped, and durable when they are committed. Not used after the life is destroyed.
   std::unique_ptr<KvStore> MakeStore(std::shared_ptr<KvStore> local);
 
-  // Often: at least with each beat.
-  void Tick();
+  // Often: at least with each beat. `step_ns`: how long ago the last one was.
+  void Tick(int64_t step_ns);
   // A register that was read, or that a swap gave. False: this life is over.
   bool OnRegister(const Register& seen);
   // Nothing is answered any more. `term`: the one that is known; `where`: a sentence that says who is primary now. Idempotent.
@@ -87,6 +88,7 @@ class PrimaryLife final : private PrimaryHost {
   int64_t TokenTimeNs() const override { return host_->TokenTimeNs(); }
 
   int64_t Now() const { return Executor::Current().NowNs(); }
+  void TakeBeats();  // what was promised to the beat thread, to the set
   void Feed();     // what the shipping knows, to the set
   void Require();  // what the set needs, to the shipping
   void Connect();  // to the members as the register has them
@@ -95,6 +97,7 @@ class PrimaryLife final : private PrimaryHost {
 
   ReplicaStore* const store_;
   ReplicaConnector* const connector_;
+  BeatDesk* const beats_;
   PrimaryLifeHost* const host_;
   const MetaLife life_;
   const int64_t suspect_ns_;

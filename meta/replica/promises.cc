@@ -32,6 +32,20 @@ void Promises::Close() {
   open_ = false;
 }
 
+bool Promises::CloseIfSilent(int64_t now_ns, int64_t silent_ns) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (now_ns - given_.at_ns < silent_ns) return false;
+  open_ = false;
+  return true;
+}
+
+bool Promises::CloseIfLastTo(const MetaLife& to) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (given_.to != to) return false;
+  open_ = false;
+  return true;
+}
+
 Promises::Given Promises::Last() const {
   std::lock_guard<std::mutex> lock(mu_);
   return given_;

@@ -31,6 +31,9 @@ class Promises {
   void Open(uint64_t term);
   // From now on it promises nothing: it has asked for the primary's place, or has it. Nobody it beats to is answered after this returns.
   void Close();
+  // The same if that is so at the moment, and nothing else: since nothing was promised for silent_ns; since the last promise was to `to`.
+  bool CloseIfSilent(int64_t now_ns, int64_t silent_ns);
+  bool CloseIfLastTo(const MetaLife& to);
 
   struct Given {
     int64_t at_ns = 0;           // of the last promise

@@ -57,6 +57,7 @@ void AddMeta(MetricFamilies* out) {
   members.members.resize(1);
   members.members[0].name = "pc1";
   AddMemberMetrics(members, out);
+  AddBeatMetrics(BeatFigures(), out);
   const OneMethod open("/stria.v1.Meta/Open");
   AddRpcMetrics({&open}, out);
 }

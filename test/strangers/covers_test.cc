@@ -28,11 +28,12 @@ namespace {
 #define DATA(Name, Request, Reply) X(DataService, Name, Request, Reply)
 #define BACKUP(Name, Request, Reply) X(BackupService, Name, Request, Reply)
 #define REPLICA(Name, Request, Reply) X(ReplicaService, Name, Request, Reply)
+#define BEAT(Name, Request, Reply) X(BeatService, Name, Request, Reply)
 #define MEMBER(Name, Request, Reply) X(MemberService, Name, Request, Reply)
 #define TRUST(Name, Request, Reply) X(TrustService, Name, Request, Reply)
 #define ALL_METHODS       \
   STRIA_META_METHODS(META) STRIA_ADMIN_METHODS(ADMIN) STRIA_DATA_METHODS(DATA) STRIA_BACKUP_METHODS(BACKUP) \
-  STRIA_REPLICA_METHODS(REPLICA) STRIA_MEMBER_METHODS(MEMBER) STRIA_TRUST_METHODS(TRUST)
+  STRIA_REPLICA_METHODS(REPLICA) STRIA_BEAT_METHODS(BEAT) STRIA_MEMBER_METHODS(MEMBER) STRIA_TRUST_METHODS(TRUST)
 
 // ---- Of the rows themselves
 
@@ -66,7 +67,7 @@ ALL_METHODS
 
 // Answers everything, and counts.
 class Anything final : public MetaService, public AdminService, public DataService, public BackupService, public ReplicaService,
-                       public MemberService, public TrustService {
+                       public BeatService, public MemberService, public TrustService {
  public:
 #define X(Service, Name, Request, Reply)             \
   Task<Result<Reply>> Name(Request) override {       \
@@ -96,6 +97,7 @@ class CoversTest : public testing::Test {
     data_ = std::make_unique<DataDispatcher>(&service_, options);
     backup_ = std::make_unique<BackupDispatcher>(&service_, options);
     replica_ = std::make_unique<ReplicaDispatcher>(&service_, options);
+    beats_ = std::make_unique<BeatDispatcher>(&service_, options);
     member_ = std::make_unique<MemberDispatcher>(&service_, options);
     trust_ = std::make_unique<TrustDispatcher>(&service_, options);
     router_.Add(kMetaServiceName, meta_.get());
@@ -103,6 +105,7 @@ class CoversTest : public testing::Test {
     router_.Add(kDataServiceName, data_.get());
     router_.Add(kBackupServiceName, backup_.get());
     router_.Add(kReplicaServiceName, replica_.get());
+    router_.Add(kBeatServiceName, beats_.get());
     router_.Add(kMemberServiceName, member_.get());
     router_.Add(kTrustServiceName, trust_.get());
     net_.Serve(kAddress, &router_);
@@ -148,6 +151,7 @@ class CoversTest : public testing::Test {
   std::unique_ptr<DataDispatcher> data_;
   std::unique_ptr<BackupDispatcher> backup_;
   std::unique_ptr<ReplicaDispatcher> replica_;
+  std::unique_ptr<BeatDispatcher> beats_;
   std::unique_ptr<MemberDispatcher> member_;
   std::unique_ptr<TrustDispatcher> trust_;
   Router router_;
@@ -156,6 +160,7 @@ class CoversTest : public testing::Test {
   DataStub DataService_{net_.MakeTransport("caller", kAddress)};
   BackupStub BackupService_{net_.MakeTransport("caller", kAddress)};
   ReplicaStub ReplicaService_{net_.MakeTransport("caller", kAddress)};
+  BeatStub BeatService_{net_.MakeTransport("caller", kAddress)};
   MemberStub MemberService_{net_.MakeTransport("caller", kAddress)};
   TrustStub TrustService_{net_.MakeTransport("caller", kAddress)};
   const std::map<std::string, std::string> names_ = {{"MetaService", kMetaServiceName},
@@ -163,6 +168,7 @@ class CoversTest : public testing::Test {
                                                      {"DataService", kDataServiceName},
                                                      {"BackupService", kBackupServiceName},
                                                      {"ReplicaService", kReplicaServiceName},
+                                                     {"BeatService", kBeatServiceName},
                                                      {"MemberService", kMemberServiceName},
                                                      {"TrustService", kTrustServiceName}};
 };
