@@ -21,6 +21,7 @@
 #include "common/program.h"
 #include "common/sentence.h"
 #include "meta/audit/audit_log.h"
+#include "meta/authority_follower.h"
 #include "meta/data_dir.h"
 #include "meta/etcd_settings.h"
 #include "meta/member_metrics.h"
@@ -65,6 +66,7 @@ class Daemon final : public DaemonFrame {
     metrics_server_.reset();
     listeners_.reset();
     member_.reset();
+    authority_.reset();
     served_.reset();
     etcd_.reset();
     audit_.reset();
@@ -221,6 +223,8 @@ class Daemon final : public DaemonFrame {
     p.served = [this, cluster = super.cluster] { return ServedOf(cluster); };
     p.admission = Admission();
     if (proof_.secured()) p.members = [ends = proof_.ends()](const std::vector<std::string>& addresses) { ends->ExpectMetas(addresses); };
+    authority_ = proof_.MakeFollower();
+    p.authority = authority_.get();
     member_ = std::make_unique<OneOfSeveral>(std::move(p));
     const Result<void> started = member_->Start();
     if (!started.ok()) co_return started.error().WithContext(config_.data);
@@ -366,6 +370,7 @@ class Daemon final : public DaemonFrame {
       bulk_client_->CloseUnless([ends = proof_.ends()](const Peer& peer) { return ends->StillGood(peer); });
     });
     if (member_) {
+      proof_.KeepFormerWhile([this] { return member_->KeepsFormer(); });
       proof_.Follow([this](Peer who, std::string request) { return member_->Renew(std::move(who), std::move(request)); },
                     [this] { return member_->Map(); }, &scope_);
       return;
@@ -442,6 +447,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<ServedMeta> served_;  // alone; null: one of several
   std::unique_ptr<EtcdCoordinator> etcd_;
+  std::unique_ptr<AuthorityFollower> authority_;  // of one of several; null: alone, or insecure
   std::unique_ptr<OneOfSeveral> member_;  // null: alone
   std::unique_ptr<MetaListeners> listeners_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants metrics

@@ -280,7 +280,7 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
 // Of another authority that signs only the map tells.
 bool SecuredEnds::IsDue() const {
   const Certificate& own = read_->certificate;
-  if (!wanted_ || !renew_) return NowS() >= RenewAt(own);
+  if (!wanted_ || !renew_ || keep_()) return NowS() >= RenewAt(own);
   return RenewalIsDue(own, wanted_->bundle, NowS(), options_.overlap_s);
 }
 

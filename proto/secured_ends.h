@@ -87,6 +87,8 @@ class SecuredEnds {
   // leave this program without an authority for its own certificate waits until that is renewed; revoked numbers do not.
   void TakeTrust(const std::string& bundle, const std::vector<std::string>& revoked);
   void RenewBy(Renew renew) { renew_ = std::move(renew); }
+  // While that is so it goes on with a certificate of the former authority, whatever the overlap is.
+  void KeepFormerWhile(std::function<bool()> keep) { keep_ = std::move(keep); }
   // Is told when others may be judged in another way than before. `told` lives as long as this.
   void OnChange(std::function<void()> told) { told_.push_back(std::move(told)); }
 
@@ -121,6 +123,7 @@ class SecuredEnds {
   std::function<std::shared_ptr<const ClusterMap>()> map_;
   std::shared_ptr<const ClusterMap> taken_;
   Renew renew_;
+  std::function<bool()> keep_ = [] { return false; };
   std::vector<std::function<void()>> told_;
 };
 
