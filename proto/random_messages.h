@@ -174,7 +174,7 @@ MEMBERS(DeleteBackupsReply, 0);
 MEMBERS(LogPoint, 3);
 MEMBERS(TermRun, 2);
 MEMBERS(ShippedBatch, 2);
-MEMBERS(AppendRequest, 13);
+MEMBERS(AppendRequest, 14);
 MEMBERS(AppendReply, 6);
 MEMBERS(ReplicaJoinRequest, 8);
 MEMBERS(ReplicaJoinReply, 5);

@@ -314,6 +314,55 @@ TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
   EXPECT_TRUE(GoesOn());
 }
 
+// The primary's own store: it says that it serves no more, so nobody waits for what was promised to it.
+TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  ASSERT_TRUE(w_.RunUntil([&] { return !a_.serves(); }, 5 * kSecond));
+  // Sooner than by its silence, which is a second.
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.serves() || c_.serves(); }, 700 * kMillisecond));
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 2 * kSecond));
+  EXPECT_FALSE(a_.serves());
+  w_.Crash(a_, true);
+  EXPECT_TRUE(GoesOn());
+  w_.Start(a_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
+// One that cannot be told waits, as for a primary that is lost.
+TEST_F(MetaNodeTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  for (const char* other : {"m1", "m2"}) {
+    w_.Cut("m0", other, true);
+    w_.Cut(other, "m0", true);
+  }
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond)) << "it does not wait for ever";
+  EXPECT_FALSE(a_.serves());
+  w_.Crash(a_, true);
+  ASSERT_TRUE(AnotherServes(a_));
+  EXPECT_TRUE(GoesOn());
+}
+
+// The same when it is alone: there is nobody to tell, and nothing is lost.
+TEST_F(MetaNodeTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
+  w_.Crash(b_, false);
+  w_.Crash(c_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync.size() == 1; }, 10 * kSecond));
+  ASSERT_TRUE(GoesOn());
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
+  w_.Crash(a_, true);
+  w_.Start(a_);
+  ASSERT_TRUE(w_.RunUntil([&] { return a_.serves(); }, 10 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
 // An address that leads to another member: that one does not acknowledge in place of who was meant.
 TEST_F(MetaNodeTest, WhatIsMeantForAnotherIsRefused) {
   AppendRequest beat;
