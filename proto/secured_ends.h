@@ -29,6 +29,7 @@ namespace stria {
 
 inline constexpr int64_t kTrustLookNs = 5 * kSecond;
 inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // between two renewals, at most: a sixth of a certificate's life, if that is shorter
+inline constexpr int64_t kAskAgainNs = 20 * kSecond;     // after one that nobody could be asked for
 inline constexpr int64_t kJudgeAgainNs = 60 * kSecond;   // certificates end without any file changing
 
 struct SecuredEndsOptions {
