@@ -109,6 +109,7 @@ Task<Result<void>> EnrolmentRoom::TakeOffer(const FollowAuthorityRequest& r) {
 Task<Result<FollowAuthorityReply>> EnrolmentRoom::Follow(Peer peer, FollowAuthorityRequest r) {
   CO_RETURN_IF_ERROR(CheckOpen());
   if (!others_ || peer.role != Role::kMeta) co_return Error::Denial(peer.ToString() + " does not get the cluster's authority: this metadata server shares it with nobody");
+  if (IsRevoked(peer.serial) || IsRevokedKey(peer.key_hash)) co_return Error::Denial(peer.ToString() + " does not get the cluster's authority: its certificate was revoked");
   MemberAuthorities::Said said{r.holds, r.believes, r.signed_by, peer.key_hash, {}};
   CO_RETURN_IF_ERROR(others_->Note(r.member, r.store, said));
   NoteGivenOf(r.given, &said.serials);

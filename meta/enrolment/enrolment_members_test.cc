@@ -317,6 +317,10 @@ TEST_F(EnrolmentMembersTest, ACertificateOfOneThatIsGoneCanBeRevoked) {
   ASSERT_TRUE(revoke("meta/m3").ok());
   EXPECT_TRUE(room->IsRevoked(m3.own->serial()));
   EXPECT_FALSE(room->IsRevoked(m2.own->serial()));
+  // Nor does it become one again by that certificate, whatever the register says.
+  listed.push_back({"m3", kStore3, false});
+  Says(Ask(m3).error(), FsError::kAccess, "was revoked");
+  Says(RunSim(ex, room->Renew(PeerOf(*m3.own, *first), CertRequest::Make(m3.key).ToDer())).error(), FsError::kAccess, "was revoked");
 }
 
 // ---- Tokens of role meta --------------------------------------------------------------------------
@@ -356,6 +360,24 @@ TEST_F(MetaTokenTest, IsForOneMachineOnce) {
   EXPECT_FALSE(Join(key, "m4").value().member.empty());
   ex.JumpWall((kLostAnswerS + 1) * kSecond);
   EXPECT_FALSE(Join(key, "m4").ok());
+}
+
+TEST_F(MetaTokenTest, NamesOneMachine) {
+  MakeTokenRequest r;
+  const JoinVerifier v = VerifierOf(secret);
+  r.verifier.assign(v.begin(), v.end());
+  r.role = Role::kMeta;
+  EXPECT_EQ(RunSim(ex, room->MakeToken(r)).code(), FsError::kInval) << "whoever comes first";
+  r.name = "m4";
+  r.uses = 2;
+  EXPECT_EQ(RunSim(ex, room->MakeToken(r)).code(), FsError::kInval);
+}
+
+TEST_F(MetaTokenTest, IsForItsNetwork) {
+  MakeToken("m4", {"10.3.0.0/16"});
+  const PrivateKey key = PrivateKey::Make();
+  Says(Join(key, "m4", kBinding, "10.4.0.1:5").error(), FsError::kAccess, "is for other networks");
+  EXPECT_TRUE(Join(key, "m4").ok());
 }
 
 TEST_F(MetaTokenTest, OneThatIsRevokedGivesNoKey) {
