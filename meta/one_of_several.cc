@@ -16,6 +16,7 @@ constexpr int64_t kMapNs = 10 * kSecond;
 constexpr int64_t kMapCallNs = 5 * kSecond;
 constexpr int64_t kRenewNs = 30 * kSecond;
 constexpr int64_t kFollowCallNs = 5 * kSecond;
+constexpr int kFollowRounds = 3;  // one that changes the files, one that says so, and one more if the primary has changed them meanwhile
 constexpr int64_t kTickNs = 50 * kMillisecond;
 
 }  // namespace
@@ -167,7 +168,8 @@ bool OneOfSeveral::KeepsFormer() {
 
 // Says what is here, and makes it what the primary has; then says so.
 Task<Result<void>> OneOfSeveral::FollowAuthority(std::string address) {
-  for (bool again = true; again;) {
+  bool again = true;
+  for (int round = 0; again && round < kFollowRounds; ++round) {
     CO_ASSIGN_OR_RETURN(FollowAuthorityRequest r, co_await params_.authority->Ask());
     r.header.cluster = params_.cluster;
     r.header.timeout_ns = kFollowCallNs;
