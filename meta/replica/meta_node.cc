@@ -69,7 +69,7 @@ void MetaNode::Fail(Error error) {
   const std::string goes_on = WhoGoesOn();
   After(election_->Resign(Now()));  // from here on nothing is answered
   if (own.term == 0) return fatal_event_.Set();
-  if (options_.alarm) options_.alarm(options_.self + " serves no more in term " + std::to_string(own.term) + ", because of " + fatal_.message + "; " + goes_on);
+  if (options_.alarm) options_.alarm(options_.self + " serves no more in term " + std::to_string(own.term) + " (" + fatal_.message + "); " + goes_on);
   scope_.Spawn(SayOver(own));
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -51,6 +52,9 @@ class MetaNodeTest : public testing::Test {
     r.change = change;
     r.name = name;
     return r;
+  }
+  bool Alarmed(const std::string& how) const {
+    return std::any_of(w_.alarms().begin(), w_.alarms().end(), [&](const std::string& a) { return a.starts_with(how); });
   }
   Result<MemberStatusReply> Status(Member& m) { return w_.Ask(m, m.desk->MemberStatus({})); }
 
@@ -316,6 +320,7 @@ TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
 
 // The primary's own store: it says that it serves no more, so nobody waits for what was promised to it.
 TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
+  w_.ExpectAlarms();
   std::optional<Error> fatal;
   a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
   a_.media->FailNextSync();
@@ -324,6 +329,8 @@ TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
   ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().term > term_; }, 700 * kMillisecond));
   ASSERT_TRUE(AnotherServes(a_));
   ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 2 * kSecond));
+  EXPECT_TRUE(Alarmed("m0: m0 serves no more in term " + std::to_string(term_)));
+  EXPECT_TRUE(Alarmed("m1: the primary of the metadata servers, m0, has said that it serves no more"));
   EXPECT_FALSE(a_.serves());
   w_.Crash(a_, true);
   EXPECT_TRUE(GoesOn());
@@ -334,6 +341,7 @@ TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
 
 // One that cannot be told waits, as for a primary that is lost.
 TEST_F(MetaNodeTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
+  w_.ExpectAlarms();
   std::optional<Error> fatal;
   a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
   a_.media->FailNextSync();
@@ -350,6 +358,7 @@ TEST_F(MetaNodeTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
 
 // The same when it is alone: there is nobody to tell, and nothing is lost.
 TEST_F(MetaNodeTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
+  w_.ExpectAlarms();
   w_.Crash(b_, false);
   w_.Crash(c_, false);
   ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync.size() == 1; }, 10 * kSecond));
@@ -358,6 +367,7 @@ TEST_F(MetaNodeTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
   a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
   a_.media->FailNextSync();
   ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
+  EXPECT_NE(w_.alarms().at(0).find("no other one is in sync"), std::string::npos) << w_.alarms().at(0);
   w_.Crash(a_, true);
   w_.Start(a_);
   ASSERT_TRUE(w_.RunUntil([&] { return a_.serves(); }, 10 * kSecond));
