@@ -33,6 +33,8 @@ class AuthorityFollower {
   Task<Result<FollowAuthorityRequest>> Ask();
   // For the request that Ask gave last. True: the files have changed, durably. kBadRequest: what came is not taken, with the reason.
   Task<Result<bool>> Take(FollowAuthorityReply reply);
+  // The primary does not know the call: it is of a former release, and those renewed at once.
+  void PrimaryIsOld() { keep_ = false; }
   // It is to go on with a certificate of the former authority. At first, and as the primary said last.
   bool keeps_former() const { return keep_; }
   // Those that the primary believes (PEM); "": not heard.

@@ -65,6 +65,8 @@ TEST_F(AuthorityFollowerTest, SaysWhatIsHere) {
   EXPECT_EQ(r.offer, "");
   for (const std::string& pem : r.given) EXPECT_EQ(pem.find("PRIVATE"), std::string::npos) << "certificates only";
   EXPECT_TRUE(follower.keeps_former()) << "nobody has said anything yet";
+  follower.PrimaryIsOld();
+  EXPECT_FALSE(follower.keeps_former());
 }
 
 TEST_F(AuthorityFollowerTest, AChangeComesAndEnds) {

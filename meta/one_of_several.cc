@@ -191,6 +191,7 @@ Task<void> OneOfSeveral::KeepAuthority() {
     const bool listed = node_->known() && node_->known()->members.contains(params_.ha.member);
     if (server() == nullptr && listed && !place.address.empty() && place.primary != params_.ha.member) {
       const Result<void> done = co_await FollowAuthority(place.address);
+      if (done.code() == FsError::kVersion) params_.authority->PrimaryIsOld();
       // One that is away, or of a former release, which does not know the call, is nothing to tell of.
       const bool away = done.code() == FsError::kUnavailable || done.code() == FsError::kDeadline || done.code() == FsError::kNotLeader ||
                         done.code() == FsError::kNotReady || done.code() == FsError::kVersion;

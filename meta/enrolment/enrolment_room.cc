@@ -359,6 +359,10 @@ Task<Result<RenewCertificateReply>> EnrolmentRoom::Renew(Peer peer, std::string 
   CO_RETURN_IF_ERROR(CheckOpen());
   const int64_t now_s = NowS();
   if (IsRevoked(peer.serial) || IsRevokedKey(peer.key_hash)) co_return NotRenewed(peer, "its own was revoked");
+  if (peer.role == Role::kMeta && others_ && peer.key_hash != own_key_) {
+    const Result<void> listed = others_->CheckListed(peer.key_hash);
+    if (!listed.ok()) co_return listed.code() == FsError::kAccess ? NotRenewed(peer, listed.error().message) : listed.error();
+  }
   const GivenCertificate* own = given_.Find(peer.serial);
   // Each of several metadata servers has the authority, and made its first one itself; who let it in has judged it.
   const bool made_itself = own == nullptr && peer.role == Role::kMeta && peer.not_after_s >= now_s && IsBelieved(peer.issuer);

@@ -60,6 +60,17 @@ std::string MemberAuthorities::WhoMayUse(const Sha256Hash& key, std::string_view
   return "";
 }
 
+Result<void> MemberAuthorities::CheckListed(const Sha256Hash& key) const {
+  std::string unheard;
+  for (const ListedMember& m : others_()) {
+    const Said* said = SaidBy(m);
+    if (said == nullptr) unheard = m.name;
+    else if (said->key == key) return Ok();
+  }
+  if (!unheard.empty()) return Error(FsError::kRetryLater, "the metadata server " + unheard + " has not been heard yet");
+  return Error::Denial("it is none of the metadata servers any more ('stria meta status')");
+}
+
 bool MemberAuthorities::Has(const Sha256Hash& key, const std::string& serial) const {
   for (const ListedMember& m : others_()) {
     const Said* said = SaidBy(m);

@@ -58,6 +58,8 @@ class MemberAuthorities {
 
   // Whether that certificate may be one by which one of the others proves itself; then a sentence says which, or why it cannot be told.
   std::string WhoMayUse(const Sha256Hash& key, std::string_view name) const;
+  // One of the others proves itself by that key. kRetryLater: one has not been heard yet, and it may be that one's. A denial: none does.
+  Result<void> CheckListed(const Sha256Hash& key) const;
   // Whether the member that has proved itself by that key has that certificate in its directory.
   bool Has(const Sha256Hash& key, const std::string& serial) const;
 

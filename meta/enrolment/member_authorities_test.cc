@@ -67,6 +67,12 @@ TEST_F(MemberAuthoritiesTest, WhoseACertificateMayBe) {
   EXPECT_EQ(all.WhoMayUse(key, "pc9"), "it is that of the metadata server m2");
   EXPECT_EQ(all.WhoMayUse(other, "m3"), "it is that of the metadata server m3");
   EXPECT_EQ(all.WhoMayUse(other, "pc9"), "");
+  EXPECT_TRUE(all.CheckListed(key).ok());
+  EXPECT_EQ(all.CheckListed(other).code(), FsError::kAccess);
+  listed.push_back({"m4", Uuid{4, 4}, false});
+  EXPECT_EQ(all.CheckListed(other).code(), FsError::kRetryLater) << "it may be m4's";
+  EXPECT_TRUE(all.CheckListed(key).ok());
+  listed.pop_back();
   EXPECT_TRUE(all.Has(key, "4abc"));
   EXPECT_FALSE(all.Has(key, "4abd"));
   EXPECT_FALSE(all.Has(Sha256Hash{9}, "4abc")) << "that is in the directory of another";
