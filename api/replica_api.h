@@ -57,6 +57,7 @@ struct AppendRequest {
   CommitSeq commit;            // everything up to it is durable on every member of the set
   bool sync = false;           // the member answers when all received batches are durable
   bool join = false;           // the member's log does not go on where the primary's does: the member calls Join
+  bool over = false;           // the primary answers nothing more in this term, and never will: what was promised to it binds nobody. No beat
   BufferChain payload;         // the batches one after the other (EncodeArchivedBatch)
 };
 enum class AppendResult : uint8_t {

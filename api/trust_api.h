@@ -1,5 +1,5 @@
 // Members of the cluster, exports, clients with open sessions, and the audit: tokens to join with, certificates, exports,
-// clients, the audit, the cluster's authority. Of the metadata server; for admins, but for RenewCertificate.
+// clients, the audit, the cluster's authority. Of the metadata server; for admins, but for RenewCertificate and FollowAuthority.
 //
 // Requests that change something are tried with dry_run: the reply says what would be done. Times are wall clock, in seconds.
 #pragma once
@@ -96,6 +96,7 @@ struct RevokeCertificateRequest {
 struct RenewCertificateRequest {
   OpHeader header;
   std::string request;  // DER of a certificate request, at most kMaxCertificateRequestBytes
+  std::string of = {};  // of one of several metadata servers: the admin's certificate of its machine (serial) is renewed. "": the caller's own
 };
 struct RenewCertificateReply {
   std::string certificate;  // PEM
@@ -164,10 +165,32 @@ struct AuthorityInfo {
   bool signs = false;
   uint64_t in_force = 0;           // certificates that it has signed, without those that a newer one has replaced
   std::vector<std::string> whose;  // "data n6"; the first of them
+  std::vector<std::string> lacking = {};  // of several metadata servers: "pc2 is not reached"; those that are not ready for it alone
 };
 struct ChangeAuthorityReply {
   std::string message;
   std::vector<AuthorityInfo> authorities;  // that are believed, the oldest first
+};
+
+// ---- Among several metadata servers: each of them is the authority ----
+// What one that follows says of itself to the primary, again and again.
+struct FollowAuthorityRequest {
+  OpHeader header;
+  std::string member;                  // its name among them
+  Uuid store;                          // of its directory
+  std::vector<std::string> holds;      // SHA-256 (hex) of the certificates of those whose keys are durable there: the authority, and the one of a change
+  std::vector<std::string> believes;   // the same of those that it believes
+  std::string signed_by;               // the same of the one that has signed its own certificate
+  std::vector<std::string> given;      // certificates (PEM) that its directory has: its own, its admin's
+  std::string offer;                   // the primary wants it: the one of the change (PEM with the key). Secret
+};
+// What it is to hold: nothing, if it does.
+struct FollowAuthorityReply {
+  std::string authority;  // PEM with the key. Secret
+  std::string next;       // the same of a change; "": there is none
+  bool wants = false;     // it holds one of a change that the primary has not got: to be offered
+  bool keep = false;      // it goes on with a certificate of the former authority: another metadata server does not believe the new one yet
+  std::string bundle;     // PEM: those that are believed
 };
 
 // Errors besides those of all calls: kNotSupported where the cluster has no certificates, kPerm and kAccess for who may not ask,
@@ -188,6 +211,8 @@ class TrustService {
   virtual Task<Result<TrustReply>> EvictClient(EvictClientRequest r) = 0;
   virtual Task<Result<ReadAuditReply>> ReadAudit(ReadAuditRequest r) = 0;
   virtual Task<Result<ChangeAuthorityReply>> ChangeAuthority(ChangeAuthorityRequest r) = 0;
+  // Of metadata servers only.
+  virtual Task<Result<FollowAuthorityReply>> FollowAuthority(FollowAuthorityRequest r) = 0;
 };
 
 class TrustConnector {

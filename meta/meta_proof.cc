@@ -105,6 +105,11 @@ std::optional<MetaTrust> MetaProof::TrustOfServer() {
   return trust;
 }
 
+std::unique_ptr<AuthorityFollower> MetaProof::MakeFollower() {
+  if (!ends_) return nullptr;
+  return std::make_unique<AuthorityFollower>(pool_, place_.directory, [this] { return ends_->credentials(); });
+}
+
 // What it has itself: who joins as a metadata server is as this one is.
 Result<MemberSecrets> MetaProof::SecretsOfMember() const {
   const std::string own = MasterKeyPath(place_.directory);
@@ -123,6 +128,7 @@ void MetaProof::Follow(RenewFn renew, MapFn map, TaskScope* scope) {
   if (!ends_) return;
   renew_ = std::move(renew);
   ends_->RenewBy([this](std::string request) { return RenewAs(ends_->credentials(), std::move(request)); });
+  if (keep_former_) ends_->KeepFormerWhile(keep_former_);
   ends_->Follow(map);
   scope->Spawn(ends_->Keep(pool_));
   KeepAdmin(map, scope);

@@ -16,6 +16,7 @@
 #include "common/exec/pool.h"
 #include "common/exec/task.h"
 #include "common/token.h"
+#include "meta/authority_follower.h"
 #include "meta/enrolment/authority_files.h"
 #include "meta/meta_config.h"
 #include "meta/service/trust_rooms.h"
@@ -49,6 +50,10 @@ class MetaProof {
 
   // What a server is to know of certificates at its start, of each life. None: insecure.
   std::optional<MetaTrust> TrustOfServer();
+  // One of several metadata servers follows the one that serves. Null: insecure. Not beyond this.
+  std::unique_ptr<AuthorityFollower> MakeFollower();
+  // As SecuredEnds has it; before Follow.
+  void KeepFormerWhile(std::function<bool()> keep) { keep_former_ = std::move(keep); }
   // What the certificates' files need while it serves, in `scope`. `renew`: asks whoever signs now. `map`: the cluster's of now, or null.
   using RenewFn = std::function<Task<Result<RenewCertificateReply>>(Peer who, std::string request)>;
   using MapFn = std::function<std::shared_ptr<const ClusterMap>()>;
@@ -70,6 +75,7 @@ class MetaProof {
   std::shared_ptr<const Authority> authority_, next_authority_;  // null: insecure, or none
   std::unique_ptr<AuthorityFiles> authority_files_;
   RenewFn renew_;
+  std::function<bool()> keep_former_;
 };
 
 }  // namespace stria

@@ -15,6 +15,8 @@ constexpr int64_t kKeepNs = 1 * kSecond;
 constexpr int64_t kMapNs = 10 * kSecond;
 constexpr int64_t kMapCallNs = 5 * kSecond;
 constexpr int64_t kRenewNs = 30 * kSecond;
+constexpr int64_t kFollowCallNs = 5 * kSecond;
+constexpr int kFollowRounds = 3;  // one that changes the files, one that says so, and one more if the primary has changed them meanwhile
 constexpr int64_t kTickNs = 50 * kMillisecond;
 
 }  // namespace
@@ -102,6 +104,7 @@ Result<void> OneOfSeveral::Start() {
   }
   scope_.Spawn(Keep());
   scope_.Spawn(view_->Keep());
+  if (params_.authority != nullptr) scope_.Spawn(KeepAuthority());
   return Ok();
 }
 
@@ -110,6 +113,7 @@ ServedMetaParams OneOfSeveral::NewServer() {
   handed_ = node_->known() && node_->known()->handed.has_value();
   ServedMetaParams p = params_.served();
   p.server.life.members = [this] { return MembersSeen{view_->Now(), handed_}; };
+  if (p.trust) p.trust->others = [this] { return Others(); };
   return p;
 }
 
@@ -145,9 +149,10 @@ Task<Result<std::string>> OneOfSeveral::Join(std::string request, std::string bi
 Task<Result<RenewCertificateReply>> OneOfSeveral::Renew(Peer who, std::string request) {
   if (server() != nullptr) co_return co_await WhileItServes(server()->trust().enrolment()->Renew(std::move(who), std::move(request)));
   const MetaNode::Place place = node_->FindPrimary();
-  // The connection proves this server, and nobody else: an admin's certificate that is kept here waits until this one is primary.
-  if (who.role != Role::kMeta || place.address.empty() || place.primary == params_.ha.member) co_return node_->WhyAway();
+  if (place.address.empty() || place.primary == params_.ha.member) co_return node_->WhyAway();
   RenewCertificateRequest r;
+  // The connection proves this server: of the admin's certificate that is kept here it has told the primary.
+  if (who.role != Role::kMeta) r.of = who.serial;
   r.header.cluster = params_.cluster;
   r.header.timeout_ns = kRenewNs;
   r.request = std::move(request);
@@ -157,6 +162,58 @@ Task<Result<RenewCertificateReply>> OneOfSeveral::Renew(Peer who, std::string re
 std::shared_ptr<const ClusterMap> OneOfSeveral::Map() {
   if (server() != nullptr) return std::make_shared<const ClusterMap>(server()->cluster().Map());
   return primarys_map_;
+}
+
+// ---- The cluster's authority ----------------------------------------------------------------------
+
+std::vector<ListedMember> OneOfSeveral::Others() const {
+  std::vector<ListedMember> out;
+  if (!node_->known()) return out;
+  for (const auto& [name, member] : node_->known()->members) {
+    if (name != params_.ha.member) out.push_back({name, member.uuid, node_->known()->in_sync.contains(name)});
+  }
+  return out;
+}
+
+bool OneOfSeveral::KeepsFormer() {
+  if (server() != nullptr) return server()->trust().enrolment()->KeepsFormer();
+  return params_.authority != nullptr && params_.authority->keeps_former();
+}
+
+// Says what is here, and makes it what the primary has; then says so.
+Task<Result<void>> OneOfSeveral::FollowAuthority(std::string address) {
+  bool again = true;
+  for (int round = 0; again && round < kFollowRounds; ++round) {
+    CO_ASSIGN_OR_RETURN(FollowAuthorityRequest r, co_await params_.authority->Ask());
+    r.header.cluster = params_.cluster;
+    r.header.timeout_ns = kFollowCallNs;
+    r.member = params_.ha.member;
+    r.store = params_.store;
+    CO_ASSIGN_OR_RETURN(FollowAuthorityReply reply, co_await trust_.ConnectTrust(address)->FollowAuthority(std::move(r)));
+    if (server() != nullptr) co_return Ok();  // by now the files are that one's
+    CO_ASSIGN_OR_RETURN(again, co_await params_.authority->Take(std::move(reply)));
+    if (again) LogInfo("the cluster's authority in this directory is as the primary has it now");
+  }
+  // What is believed comes with the map.
+  if (primarys_map_ && !params_.authority->bundle().empty() && primarys_map_->bundle != params_.authority->bundle()) primarys_map_.reset();
+  co_return Ok();
+}
+
+Task<void> OneOfSeveral::KeepAuthority() {
+  while (true) {
+    const MetaNode::Place place = node_->FindPrimary();
+    const bool listed = node_->known() && node_->known()->members.contains(params_.ha.member);
+    if (server() == nullptr && listed && !place.address.empty() && place.primary != params_.ha.member) {
+      const Result<void> done = co_await FollowAuthority(place.address);
+      if (done.code() == FsError::kVersion) params_.authority->PrimaryIsOld();
+      // One that is away, or of a former release, which does not know the call, is nothing to tell of.
+      const bool away = done.code() == FsError::kUnavailable || done.code() == FsError::kDeadline || done.code() == FsError::kNotLeader ||
+                        done.code() == FsError::kNotReady || done.code() == FsError::kVersion;
+      const std::string said = done.ok() || away ? "" : SentenceOf(done.error());
+      if (std::exchange(authority_said_, said) != said && !said.empty()) LogWarning("the cluster's authority is not followed: {}", said);
+    }
+    co_await Sleep(kKeepNs);
+  }
 }
 
 // ---- What it keeps --------------------------------------------------------------------------------

@@ -21,7 +21,9 @@
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "common/purpose_mac.h"
+#include "meta/authority_follower.h"
 #include "meta/core/members_seen.h"
+#include "meta/enrolment/member_authorities.h"
 #include "meta/ha_config.h"
 #include "meta/member_view.h"
 #include "meta/meta_house.h"
@@ -52,6 +54,7 @@ struct OneOfSeveralParams {
   DispatchOptions admission;                 // of calls of and about members
   bool beats_elsewhere = false;  // its beats are sent by somebody else, by beats(); else here, on the executor
   std::function<void(const std::vector<std::string>&)> members;  // is told their addresses when these change
+  AuthorityFollower* authority = nullptr;    // its own files of the cluster's authority; null: insecure
   std::function<Uuid()> nonce;               // gives one that was never used; null: by the operating system's chance
 };
 
@@ -83,6 +86,9 @@ class OneOfSeveral {
   // The cluster's map of now: its own, or what the primary said lately. Null: nobody has said yet.
   std::shared_ptr<const ClusterMap> Map();
 
+  // A change of the cluster's authority is not at all of them yet: this one keeps its certificate of the former one.
+  bool KeepsFormer();
+
   // As EnrolmentRoom's, here or at the primary. What only the primary can do gives MetaNode::WhyAway.
   Task<Result<std::string>> Join(std::string request, std::string binding, std::string address);
   Task<Result<RenewCertificateReply>> Renew(Peer who, std::string request);
@@ -106,6 +112,9 @@ class OneOfSeveral {
   Task<void> KeepListed();
   Task<void> Ask(ChangeMembersRequest request, std::string what);
   Task<void> AskForMap();
+  std::vector<ListedMember> Others() const;
+  Task<void> KeepAuthority();
+  Task<Result<void>> FollowAuthority(std::string address);
 
   const OneOfSeveralParams params_;
   const PurposeMac mac_;
@@ -133,6 +142,7 @@ class OneOfSeveral {
   int64_t map_asked_ns_ = 0;
   uint64_t told_version_ = 0;  // of the register, whose addresses `members` was told
   bool was_listed_ = false;
+  std::string authority_said_;  // of following the authority, to the log
   std::string said_;  // of its own place among the members, to the log
   TaskScope scope_;   // last
 };

@@ -15,14 +15,24 @@
 
 #include "common/exec/sim_run.h"
 #include "common/kv/mem_kv.h"
+#include "common/temp_dir.h"
+#include "meta/authority_follower.h"
+#include "meta/enrolment/authority_files.h"
 #include "meta/replica/founding.h"
 #include "meta/replica/register_text.h"
 #include "meta/replica/replica_log.h"
 #include "meta/service/meta_server.h"
+#include "meta/service/trust_rooms.h"
+#include "meta/trust_dir.h"
+#include "meta/trust_start.h"
 #include "proto/admin_stubs.h"
 #include "proto/sim_transport.h"
+#include "proto/trust_stubs.h"
 #include "test/sim/replica/fake_coordinator.h"
 #include "test/sim/replica/register_key.h"
+#include "trust/credentials.h"
+#include "trust/files.h"
+#include "trust/place.h"
 
 namespace stria {
 namespace {
@@ -43,6 +53,29 @@ struct Pc {
   std::unique_ptr<OneOfSeveral> member;  // null: it is off
   Router router;
   std::vector<std::string> told;  // addresses of members
+  // With certificates: its directory of trust, and what it proves itself with.
+  std::unique_ptr<TempDir> dir;
+  std::shared_ptr<const Credentials> own;
+  std::unique_ptr<AuthorityFiles> files;
+  std::unique_ptr<AuthorityFollower> follower;
+
+  MetaTrust Trust() const {
+    MetaTrust t;
+    t.authority = LoadAuthority(dir->path()).value();
+    t.next = LoadNextAuthority(dir->path()).value();
+    t.keeper = files.get();
+    t.given = {own->certificate};
+    return t;
+  }
+  // The authorities whose keys it has.
+  std::vector<std::string> Holds() const {
+    std::vector<std::string> out;
+    const MetaTrust t = Trust();
+    for (const auto& a : {t.authority, t.next}) {
+      if (a) out.push_back(HexOf(a->certificate().hash()));
+    }
+    return out;
+  }
 };
 
 class OneOfSeveralTest : public testing::Test {
@@ -93,8 +126,12 @@ class OneOfSeveralTest : public testing::Test {
       s.cluster = kTheirCluster;
       s.data = pc.data.get();
       s.server.events_ns = kSecond;
+      s.admission.proved = pc.own != nullptr;
+      if (pc.own) s.trust = pc.Trust();
       return s;
     };
+    p.authority = pc.follower.get();
+    p.admission.proved = pc.own != nullptr;
     p.members = [&pc](const std::vector<std::string>& addresses) { pc.told = addresses; };
     pc.member = std::make_unique<OneOfSeveral>(std::move(p));
     CHECK(pc.member->Start().ok());
@@ -227,7 +264,8 @@ TEST_F(OneOfSeveralTest, WhatAStandbyCannotDoItSays) {
   EXPECT_EQ(RunSim(ex_, m1.member->Join("request", "binding", "pc:1")).code(), FsError::kNotLeader);
   Peer admin;
   admin.role = Role::kAdmin;
-  EXPECT_EQ(RunSim(ex_, m1.member->Renew(admin, "request")).code(), FsError::kNotLeader);
+  admin.serial = "4abc";
+  EXPECT_EQ(RunSim(ex_, m1.member->Renew(admin, "request")).code(), FsError::kAccess) << "the primary was asked, which knows of no such certificate";
   Peer own;
   own.role = Role::kMeta;
   const Result<RenewCertificateReply> at_primary = RunSim(ex_, m1.member->Renew(own, "request"));
@@ -273,6 +311,91 @@ TEST_F(OneOfSeveralTest, WhoTakesOverTellsIt) {
   const std::set<std::string> told = Told("m0:7424");
   EXPECT_TRUE(told.contains("meta-promoted m0")) << "it was handed over";
   EXPECT_TRUE(told.contains("meta-failover m1")) << "what was told stays";
+}
+
+// With certificates; each directory has the authority.
+class SecuredSeveralTest : public OneOfSeveralTest {
+ protected:
+  SecuredSeveralTest() {
+    Stop(m0());
+    Secure(m0());
+    const auto admin = std::make_shared<Peer>();
+    admin->role = Role::kAdmin;
+    admin->name = "pc";
+    net_.SetPeer("pc", admin);
+    Start(m0());
+  }
+  ~SecuredSeveralTest() override {
+    for (auto& [name, pc] : pcs_) Stop(pc);
+  }
+  void Secure(Pc& pc) {
+    pc.dir = std::make_unique<TempDir>();
+    const std::string dir = pc.dir->path();
+    if (&pc != &m0()) CHECK(ReplaceFile(dir + kAuthorityFile, ReadSecretFile(m0().dir->path() + kAuthorityFile).value(), 0600).ok());
+    TrustDirParams params;
+    params.cluster = kTheirCluster;
+    params.host = pc.name;
+    params.now_s = ex_.WallNs() / kSecond;
+    params.master_key = true;
+    CHECK(MakeTrustDir(dir, params).ok());
+    pc.own = CredentialFiles(dir).Load().value();
+    pc.files = std::make_unique<AuthorityFiles>(&pool_, dir);
+    pc.follower = std::make_unique<AuthorityFollower>(&pool_, dir, [&pc] { return pc.own; });
+    const auto peer = std::make_shared<Peer>(PeerOfOwn(*pc.own));
+    peer->issuer = pc.own->bundle.all().front().hash();
+    net_.SetPeer(pc.name, peer);
+  }
+  Result<ChangeAuthorityReply> Change(const std::string& address, AuthorityVerb verb) {
+    TrustStub stub(net_.MakeTransport("pc", address));
+    ChangeAuthorityRequest r;
+    r.header.cluster = kTheirCluster;
+    r.header.timeout_ns = 30 * kSecond;
+    r.verb = verb;
+    return RunSim(ex_, stub.ChangeAuthority(std::move(r)));
+  }
+  InlinePool pool_;
+};
+
+TEST_F(SecuredSeveralTest, AChangeOfTheAuthorityReachesAll) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = Add("m1", Uuid{5, 6});
+  m1.joins = true;
+  Secure(m1);
+  Start(m1);
+  ASSERT_TRUE(InSync("m1"));
+  const Result<ChangeAuthorityReply> begun = Change("m0:7424", AuthorityVerb::kRotate);
+  ASSERT_TRUE(begun.ok()) << begun.error();
+  ASSERT_EQ(begun->authorities.size(), 2u);
+  EXPECT_TRUE(begun->authorities[1].signs) << begun->message;
+  EXPECT_EQ(m1.Holds(), m0().Holds());
+  ASSERT_EQ(m1.Holds().size(), 2u);
+  // What is believed comes with the map, at once.
+  const std::string bundle = m0().member->server()->trust().enrolment()->Bundle();
+  EXPECT_TRUE(RunUntil([&] { return m1.member->Map() != nullptr && m1.member->Map()->bundle == bundle; }));
+  EXPECT_TRUE(m0().member->KeepsFormer());
+  EXPECT_TRUE(m1.member->KeepsFormer());
+  ASSERT_TRUE(CredentialFiles::SaveBundle(m1.dir->path(), Bundle::FromPem(bundle).value()).ok());
+  EXPECT_TRUE(RunUntil([&] { return !m0().member->KeepsFormer() && !m1.member->KeepsFormer(); }));
+  // The one that has begun is lost: the other goes on with it.
+  const std::vector<std::string> both = m1.Holds();
+  Stop(m0());
+  ASSERT_TRUE(Serves(m1));
+  const Result<ChangeAuthorityReply> taken_over = Change("m1:7424", AuthorityVerb::kShow);
+  ASSERT_TRUE(taken_over.ok()) << taken_over.error();
+  ASSERT_EQ(taken_over->authorities.size(), 2u);
+  EXPECT_EQ(taken_over->authorities[1].hash, both[1]);
+  EXPECT_EQ(taken_over->authorities[1].lacking, std::vector<std::string>{"m0 has not been heard"});
+  EXPECT_EQ(Change("m1:7424", AuthorityVerb::kFinish).code(), FsError::kBusy);
+  Start(m0());
+  bool heard = false;
+  for (int i = 0; i < 60 && !heard; ++i) {
+    ex_.RunFor(kSecond);
+    const auto show = Change("m1:7424", AuthorityVerb::kShow);
+    heard = show.ok() && show->authorities.size() == 2 && show->authorities[1].signs &&
+            show->authorities[1].lacking == std::vector<std::string>{"m0 does not believe it yet"};
+  }
+  EXPECT_TRUE(heard);
+  EXPECT_EQ(m0().Holds(), both);
 }
 
 TEST(NodeOptionsOf, TakesTheTimesOfTheSettings) {

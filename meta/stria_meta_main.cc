@@ -21,6 +21,7 @@
 #include "common/program.h"
 #include "common/sentence.h"
 #include "meta/audit/audit_log.h"
+#include "meta/authority_follower.h"
 #include "meta/beat_thread.h"
 #include "meta/data_dir.h"
 #include "meta/etcd_settings.h"
@@ -67,6 +68,7 @@ class Daemon final : public DaemonFrame {
     listeners_.reset();
     beats_.reset();
     member_.reset();
+    authority_.reset();
     served_.reset();
     etcd_.reset();
     audit_.reset();
@@ -224,6 +226,8 @@ class Daemon final : public DaemonFrame {
     p.admission = Admission();
     p.beats_elsewhere = true;
     if (proof_.secured()) p.members = [ends = proof_.ends()](const std::vector<std::string>& addresses) { ends->ExpectMetas(addresses); };
+    authority_ = proof_.MakeFollower();
+    p.authority = authority_.get();
     member_ = std::make_unique<OneOfSeveral>(std::move(p));
     const Result<void> started = member_->Start();
     if (!started.ok()) co_return started.error().WithContext(config_.data);
@@ -380,6 +384,7 @@ class Daemon final : public DaemonFrame {
       bulk_client_->CloseUnless([ends = proof_.ends()](const Peer& peer) { return ends->StillGood(peer); });
     });
     if (member_) {
+      proof_.KeepFormerWhile([this] { return member_->KeepsFormer(); });
       proof_.Follow([this](Peer who, std::string request) { return member_->Renew(std::move(who), std::move(request)); },
                     [this] { return member_->Map(); }, &scope_);
       return;
@@ -457,6 +462,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<ServedMeta> served_;  // alone; null: one of several
   std::unique_ptr<EtcdCoordinator> etcd_;
+  std::unique_ptr<AuthorityFollower> authority_;  // of one of several; null: alone, or insecure
   std::unique_ptr<OneOfSeveral> member_;  // null: alone
   std::unique_ptr<BeatThread> beats_;     // of the member
   std::unique_ptr<MetaListeners> listeners_;

@@ -118,6 +118,7 @@ STRIA_COVER(TrustService, ListClients, kAdmin);
 STRIA_COVER(TrustService, EvictClient, kAdmin);
 STRIA_COVER(TrustService, ReadAudit, kAdmin);
 STRIA_COVER(TrustService, ChangeAuthority, kAdmin);
+STRIA_COVER(TrustService, FollowAuthority, kMeta);  // it gives the authority's key
 
 STRIA_COVER(DataService, Write, kShards);
 STRIA_COVER(DataService, Seal, kShards);

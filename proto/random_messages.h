@@ -175,7 +175,7 @@ MEMBERS(DeleteBackupsReply, 0);
 MEMBERS(LogPoint, 3);
 MEMBERS(TermRun, 2);
 MEMBERS(ShippedBatch, 2);
-MEMBERS(AppendRequest, 13);
+MEMBERS(AppendRequest, 14);
 MEMBERS(AppendReply, 6);
 MEMBERS(BeatRequest, 4);
 MEMBERS(BeatReply, 2);
@@ -206,7 +206,7 @@ MEMBERS(RevokeTokenRequest, 3);
 MEMBERS(CertificateInfo, 11);
 MEMBERS(ListCertificatesReply, 2);
 MEMBERS(RevokeCertificateRequest, 3);
-MEMBERS(RenewCertificateRequest, 2);
+MEMBERS(RenewCertificateRequest, 3);
 MEMBERS(RenewCertificateReply, 2);
 MEMBERS(ListExportsReply, 1);
 MEMBERS(SetExportRequest, 3);
@@ -217,8 +217,10 @@ MEMBERS(EvictClientRequest, 3);
 MEMBERS(ReadAuditRequest, 3);
 MEMBERS(ReadAuditReply, 2);
 MEMBERS(ChangeAuthorityRequest, 4);
-MEMBERS(AuthorityInfo, 5);
+MEMBERS(AuthorityInfo, 6);
 MEMBERS(ChangeAuthorityReply, 2);
+MEMBERS(FollowAuthorityRequest, 8);
+MEMBERS(FollowAuthorityReply, 5);
 #undef MEMBERS
 
 // All requests and replies, as arguments of X.
@@ -243,7 +245,7 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(ListCertificatesReply) X(RevokeCertificateRequest) X(RenewCertificateRequest)                       \
   X(RenewCertificateReply) X(ListExportsReply) X(SetExportRequest) X(RemoveExportRequest)               \
   X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
-  X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
+  X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(FollowAuthorityRequest) X(FollowAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
   X(AppendRequest) X(AppendReply) X(ReplicaJoinRequest) X(ReplicaJoinReply) X(FetchKeysRequest)              \
   X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply) X(LocateRequest) X(LocateReply) X(AskRequest) X(AskReply)  \
   X(MemberStatusRequest) X(MemberStatusReply) X(ChangeMembersRequest) X(ChangeMembersReply) X(BeatRequest) X(BeatReply)

@@ -46,6 +46,12 @@ int64_t RenewAgainNs(const Certificate& c) {
   return std::min(kRenewAgainNs, life_s * kSecond / 6);
 }
 
+// Nobody could be asked just now. Who has said no is not asked again so soon.
+bool IsAway(FsError code) {
+  return code == FsError::kUnavailable || code == FsError::kDeadline || code == FsError::kNotLeader || code == FsError::kNotReady ||
+         code == FsError::kRetryLater;
+}
+
 std::string Joined(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& l : lines) out += l + "\n";
@@ -280,7 +286,7 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
 // Of another authority that signs only the map tells.
 bool SecuredEnds::IsDue() const {
   const Certificate& own = read_->certificate;
-  if (!wanted_ || !renew_) return NowS() >= RenewAt(own);
+  if (!wanted_ || !renew_ || keep_()) return NowS() >= RenewAt(own);
   return RenewalIsDue(own, wanted_->bundle, NowS(), options_.overlap_s);
 }
 
@@ -293,6 +299,7 @@ Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   asked_ = {now_ns, signs};
   const Result<void> renewed = co_await RenewNow(pool);
   if (renewed.ok()) co_return;
+  if (IsAway(renewed.code())) asked_->ns = now_ns - RenewAgainNs(own) + std::min(kAskAgainNs, RenewAgainNs(own));
   const int64_t days = (own.not_after_s() - NowS()) / kDayS;
   LogWarning("the certificate in {} ends in {} days and was not renewed: {}", directory_, std::max<int64_t>(0, days), renewed.error());
 }

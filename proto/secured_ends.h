@@ -29,6 +29,7 @@ namespace stria {
 
 inline constexpr int64_t kTrustLookNs = 5 * kSecond;
 inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // between two renewals by one authority, at most: a sixth of a certificate's life, if that is shorter
+inline constexpr int64_t kAskAgainNs = 20 * kSecond;     // after one that nobody could be asked for
 inline constexpr int64_t kJudgeAgainNs = 60 * kSecond;   // certificates end without any file changing
 
 struct SecuredEndsOptions {
@@ -87,6 +88,8 @@ class SecuredEnds {
   // leave this program without an authority for its own certificate waits until that is renewed; revoked numbers do not.
   void TakeTrust(const std::string& bundle, const std::vector<std::string>& revoked);
   void RenewBy(Renew renew) { renew_ = std::move(renew); }
+  // While that is so it goes on with a certificate of the former authority, whatever the overlap is.
+  void KeepFormerWhile(std::function<bool()> keep) { keep_ = std::move(keep); }
   // Is told when others may be judged in another way than before. `told` lives as long as this.
   void OnChange(std::function<void()> told) { told_.push_back(std::move(told)); }
 
@@ -125,6 +128,7 @@ class SecuredEnds {
   std::function<std::shared_ptr<const ClusterMap>()> map_;
   std::shared_ptr<const ClusterMap> taken_;
   Renew renew_;
+  std::function<bool()> keep_ = [] { return false; };
   std::vector<std::function<void()>> told_;
 };
 

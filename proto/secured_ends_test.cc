@@ -418,6 +418,31 @@ TEST_F(Ends, OneMayGoOnWithTheFormerAuthorityForAWhile) {
   });
 }
 
+// One of several metadata servers: until all of them believe the new one.
+TEST_F(Ends, OneMayGoOnWithTheFormerAuthorityWhileItIsToldTo) {
+  RunTest([&](Executor*) -> Task<void> {
+    const TestCluster next(kTestCluster);
+    const Program data(cluster_, Role::kData, "n6");
+    const auto ends = data.Open();
+    bool keep = true;
+    int asked = 0;
+    ends->KeepFormerWhile([&] { return keep; });
+    ends->RenewBy([&](std::string request) -> Task<Result<std::string>> {
+      ++asked;
+      const Authority& by = keep ? cluster_.authority : next.authority;
+      co_return by.Sign(CertRequest::FromDer(request).value(), {kTestCluster, Role::kData, "n6"}, data.now_s->load()).value().ToPem();
+    });
+    ends->TakeTrust(cluster_.bundle.With(next.authority.certificate()).value().ToPem(), {});
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 0);
+    EXPECT_TRUE(ends->credentials()->bundle.Has(next.authority.certificate().hash()));
+    keep = false;
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 1);
+    EXPECT_TRUE(SignedBy(ends->credentials()->certificate, next.authority.certificate()));
+  });
+}
+
 TEST_F(Ends, WhatARenewalMayNotBring) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster twin(kTestCluster);

@@ -28,7 +28,8 @@ inline constexpr char kTrustServiceName[] = "stria.v1.Trust";
   X(ListClients, TrustListRequest, ListClientsReply)                      \
   X(EvictClient, EvictClientRequest, TrustReply)                          \
   X(ReadAudit, ReadAuditRequest, ReadAuditReply)                          \
-  X(ChangeAuthority, ChangeAuthorityRequest, ChangeAuthorityReply)
+  X(ChangeAuthority, ChangeAuthorityRequest, ChangeAuthorityReply)        \
+  X(FollowAuthority, FollowAuthorityRequest, FollowAuthorityReply)
 
 class TrustStub final : public TrustService {
  public:

@@ -18,7 +18,7 @@ WIRE_MESSAGE(TermRun) { F(term); F(first); }
 WIRE_MESSAGE(ShippedBatch) { F(term); F(length); }
 WIRE_MESSAGE(AppendRequest) {
   F(header); F(term); F(primary); F(version); F(token_time_ns); F(follows); F(prev); F(batches); F(commit); F(sync); F(join);
-  F(to);
+  F(over); F(to);
 }
 WIRE_MESSAGE(AppendReply) { F(result); F(term); F(last); F(durable); F(whole); F(fetched); }
 WIRE_MESSAGE(BeatRequest) { F(header); F(term); F(primary); F(to); }

@@ -22,7 +22,7 @@ WIRE_MESSAGE(CertificateInfo) {
 }
 WIRE_MESSAGE(ListCertificatesReply) { F(certificates); F(next); }
 WIRE_MESSAGE(RevokeCertificateRequest) { F(header); F(which); F(dry_run); }
-WIRE_MESSAGE(RenewCertificateRequest) { F(header); F(request); }
+WIRE_MESSAGE(RenewCertificateRequest) { F(header); F(request); F(of); }
 WIRE_MESSAGE(RenewCertificateReply) { F(certificate); F(bundle); }
 WIRE_MESSAGE(ListExportsReply) { F(lines); }
 WIRE_MESSAGE(SetExportRequest) { F(header); F(line); F(dry_run); }
@@ -33,8 +33,10 @@ WIRE_MESSAGE(EvictClientRequest) { F(header); F(session); F(dry_run); }
 WIRE_MESSAGE(ReadAuditRequest) { F(header); F(since_s); F(limit); }
 WIRE_MESSAGE(ReadAuditReply) { F(lines); F(more); }
 WIRE_MESSAGE(ChangeAuthorityRequest) { F(header); F(verb); F(dry_run); F(force); }
-WIRE_MESSAGE(AuthorityInfo) { F(hash); F(not_after_s); F(signs); F(in_force); F(whose); }
+WIRE_MESSAGE(AuthorityInfo) { F(hash); F(not_after_s); F(signs); F(in_force); F(whose); F(lacking); }
 WIRE_MESSAGE(ChangeAuthorityReply) { F(message); F(authorities); }
+WIRE_MESSAGE(FollowAuthorityRequest) { F(header); F(member); F(store); F(holds); F(believes); F(signed_by); F(given); F(offer); }
+WIRE_MESSAGE(FollowAuthorityReply) { F(authority); F(next); F(wants); F(keep); F(bundle); }
 
 }  // namespace wire
 
@@ -57,5 +59,7 @@ WIRE_CODEC(ReadAuditRequest);
 WIRE_CODEC(ReadAuditReply);
 WIRE_CODEC(ChangeAuthorityRequest);
 WIRE_CODEC(ChangeAuthorityReply);
+WIRE_CODEC(FollowAuthorityRequest);
+WIRE_CODEC(FollowAuthorityReply);
 
 }  // namespace stria

@@ -111,6 +111,25 @@ Result<MemberSecrets> DecodeMemberSecrets(std::string_view bytes) {
   return secrets;
 }
 
+Result<void> CheckMemberSecrets(const MemberSecrets& secrets, const Bundle& believed) {
+  ASSIGN_OR_RETURN(const Authority authority, Authority::FromPem(secrets.authority));
+  if (!believed.Has(authority.certificate().hash())) {
+    return Error(FsError::kWrongCluster, "the authority that a metadata server is given to join with is none that the cluster believes");
+  }
+  const auto is_plain = [](const std::string& text, bool with_spaces) {
+    return text.size() <= kMaxMemberTextTold && std::all_of(text.begin(), text.end(), [&](char c) { return c > ' ' ? c < 0x7f : with_spaces && c == ' '; });
+  };
+  const auto odd = [](const std::string& what) { return Error(FsError::kBadRequest, "what a metadata server is given to join with has " + what); };
+  for (const std::string& e : secrets.etcd) {
+    if (e.empty() || !is_plain(e, false)) return odd("a member of etcd that is no HOST:PORT");
+  }
+  for (const std::string* path : {&secrets.ca, &secrets.cert, &secrets.key}) {
+    if (!path->empty() && (path->front() != '/' || !is_plain(*path, true))) return odd("a path of a file for etcd that is none");
+  }
+  if (secrets.master_key.empty() || secrets.master_key.find('\0') != secrets.master_key.npos) return odd("no secret of tokens");
+  return Ok();
+}
+
 Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std::string_view binding, std::string_view address,
                               const Authority& authority, int64_t now_s, int64_t life_s) {
   // Nothing is said of the grant to who does not know its secret.

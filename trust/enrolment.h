@@ -50,9 +50,14 @@ struct MemberSecrets {
   bool operator==(const MemberSecrets&) const = default;
 };
 inline constexpr size_t kMaxEtcdTold = 16;
+inline constexpr size_t kMaxMemberTextTold = 1024;  // bytes of an address or a path
 std::string EncodeMemberSecrets(const MemberSecrets& secrets);
 // kBadRequest. The authority is one.
 Result<MemberSecrets> DecodeMemberSecrets(std::string_view bytes);
+
+// Whether it fits what the machine was given beside it, and can go into its settings: the authority is one of those that are believed, and
+// nothing else is more than it should be. kBadRequest, kWrongCluster.
+Result<void> CheckMemberSecrets(const MemberSecrets& secrets, const Bundle& believed);
 
 // Decides on a request for the grant that its verifier names, which comes from `address`; `grant` notes the use, and is to be stored before
 // the answer goes. kAccess with a sentence for the audit and for who asks: it says no more than who has the token may know.

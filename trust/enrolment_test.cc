@@ -140,6 +140,35 @@ TEST_F(EnrolmentTest, AMetadataServerIsGivenWhatItIsTheAuthorityWith) {
   EXPECT_TRUE(CheckJoinGrant(grant).ok());
 }
 
+// It goes into files of root's, and makes the machine the cluster.
+TEST_F(EnrolmentTest, WhatAMetadataServerIsGivenFits) {
+  const MemberSecrets good{cluster_.authority.ToPem(), "key", {"pc1:2379", "[fd00::1]:2379"}, "/etc/a file", "/etc/cert", "/etc/key"};
+  EXPECT_TRUE(CheckMemberSecrets(good, cluster_.bundle).ok());
+  MemberSecrets odd = good;
+  odd.authority = TestCluster(kTestCluster).authority.ToPem();
+  EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kWrongCluster) << "of the same cluster, and nobody believes it";
+  odd.authority = "none";
+  EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kBadRequest);
+  for (const char* etcd : {"", "pc1:2379\nmember = \"x\"", "pc 1", "pc\x7f", "pc\xc3\xa9"}) {
+    odd = good;
+    odd.etcd[1] = etcd;
+    EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kBadRequest) << etcd;
+  }
+  for (const char* path : {"etc/key", "/etc/key\n[ha]", "\"/etc\"", "../key"}) {
+    odd = good;
+    odd.key = path;
+    EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kBadRequest) << path;
+  }
+  odd = good;
+  odd.ca = odd.cert = odd.key = "";
+  EXPECT_TRUE(CheckMemberSecrets(odd, cluster_.bundle).ok()) << "etcd asks for none";
+  odd.master_key = "";
+  EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kBadRequest);
+  odd = good;
+  odd.etcd.assign(1, std::string(kMaxMemberTextTold + 1, 'a'));
+  EXPECT_EQ(CheckMemberSecrets(odd, cluster_.bundle).code(), FsError::kBadRequest);
+}
+
 TEST_F(EnrolmentTest, OneUseIsOneMachine) {
   ASSERT_TRUE(Admit(Ask(key_)).ok());
   ASSERT_TRUE(Admit(Ask(key_)).ok()) << "its answer was lost";

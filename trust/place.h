@@ -16,6 +16,7 @@ namespace stria {
 inline constexpr char kTrustDirectory[] = "/etc/stria/trust";
 inline constexpr char kTrustOff[] = "off";
 inline constexpr char kAuthorityFile[] = "/authority.pem";  // of the metadata server: key and certificate, 0600
+inline constexpr char kNextAuthorityFile[] = "/authority-next.pem";  // beside it, while it is changed for another: that one
 
 enum class TrustIs : uint8_t {
   kThere,   // a file of credentials is there; whether they are good is not known yet

@@ -73,7 +73,8 @@ Task<Result<RenewCertificateReply>> TrustCalls::RenewCertificate(RenewCertificat
   if (const Result<void> right = core_->CheckHeader(r.header); !right.ok()) {
     reply = right.error();
   } else if (r.header.peer) {
-    reply = co_await enrolment_->Renew(*r.header.peer, std::move(r.request));
+    if (r.of.empty()) reply = co_await enrolment_->Renew(*r.header.peer, std::move(r.request));
+    else reply = co_await enrolment_->RenewOf(*r.header.peer, std::move(r.of), std::move(r.request));
   }
   NoteCall(audit_, r.header, {AuditEntry::Kind::kEnrolment, "renew", "", false}, reply.error(), "another certificate");
   co_return reply;
@@ -187,6 +188,22 @@ Task<Result<ChangeAuthorityReply>> TrustCalls::ChangeAuthority(ChangeAuthorityRe
   }
   NoteCall(audit_, r.header, {AuditEntry::Kind::kVerb, r.verb == AuthorityVerb::kRotate ? "ca rotate" : "ca finish", r.force ? "--force" : "", r.dry_run},
            reply.error(), reply.ok() ? reply->message : "");
+  co_return reply;
+}
+
+// Of metadata servers. Each asks all the time: what is noted is that a key was given, or refused.
+Task<Result<FollowAuthorityReply>> TrustCalls::FollowAuthority(FollowAuthorityRequest r) {
+  const OpHeader header = r.header;
+  const std::string member = Printable(r.member);
+  Result<FollowAuthorityReply> reply = Error::Denial("the cluster's authority goes to who has proved to be one of its metadata servers");
+  if (const Result<void> right = core_->CheckHeader(header); !right.ok()) {
+    reply = right.error();
+  } else if (header.peer) {
+    reply = co_await enrolment_->Follow(*header.peer, std::move(r));
+  }
+  if (!reply.ok() || !reply->authority.empty()) {
+    NoteCall(audit_, header, {AuditEntry::Kind::kEnrolment, "ca follow", member, false}, reply.error(), "the metadata server " + member + " is given the authority");
+  }
   co_return reply;
 }
 

@@ -1,7 +1,7 @@
 // What people ask about trust: tokens to join with, certificates, exports, clients, the audit, the authority (api/trust_api.h). And the
-// one call that is not theirs: a certificate is renewed for who has it.
+// two calls that are not theirs: a certificate is renewed for who has it, and the authority goes to the other metadata servers.
 //
-// Owns nothing. Invariants: each call but RenewCertificate first asks whether its caller is an admin (admin_peer.h), and with dry_run
+// Owns nothing. Invariants: each call but these two first asks whether its caller is an admin (admin_peer.h), and with dry_run
 // it changes nothing. Each one that changes something, or would, has a line in the audit, whatever became of it.
 //
 // Called by the dispatcher of TrustService. Sees enrolment, exports, coherence, the audit and the core.
@@ -41,6 +41,7 @@ class TrustCalls final : public TrustService {
   Task<Result<TrustReply>> EvictClient(EvictClientRequest r) override;
   Task<Result<ReadAuditReply>> ReadAudit(ReadAuditRequest r) override;
   Task<Result<ChangeAuthorityReply>> ChangeAuthority(ChangeAuthorityRequest r) override;
+  Task<Result<FollowAuthorityReply>> FollowAuthority(FollowAuthorityRequest r) override;
 
  private:
   Result<void> MayChange(const OpHeader& h) const;

@@ -7,7 +7,6 @@
 #include "common/io/unique_fd.h"
 #include "trust/credentials.h"
 #include "trust/files.h"
-#include "trust/place.h"
 
 namespace stria {
 namespace {

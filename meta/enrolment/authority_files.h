@@ -11,10 +11,9 @@
 
 #include "common/exec/pool.h"
 #include "meta/enrolment/authority_keeper.h"
+#include "trust/place.h"
 
 namespace stria {
-
-inline constexpr char kNextAuthorityFile[] = "/authority-next.pem";  // beside kAuthorityFile (trust/place.h)
 
 // Blocks. Null: there is none. What ReadSecretFile says, kBadRequest with the file.
 Result<std::shared_ptr<const Authority>> LoadNextAuthority(const std::string& directory);

@@ -46,6 +46,7 @@ Sha256Hash EnrolmentRoom::Pinned() const {
 const GivenCertificate* EnrolmentRoom::NewestOfServer(int64_t now_s) const {
   const GivenCertificate* newest = nullptr;
   for (const auto& [serial, c] : given_.all()) {
+    if (own_key_ && c.key != *own_key_) continue;
     if (c.role == Role::kMeta && InForce(c, now_s) && (newest == nullptr || c.given_s > newest->given_s)) newest = &c;
   }
   return newest;
@@ -166,10 +167,7 @@ Result<EnrolmentRoom::Doomed> EnrolmentRoom::FindDoomed(const std::string& which
   std::set<std::string> whose, tokens;
   for (const GivenCertificate* one : named) {
     for (const GivenCertificate* c : given_.OfKey(one->key)) {
-      if (c->role == Role::kMeta) {
-        return Error(FsError::kInval, "the certificate " + c->serial + " is a metadata server's: if its key is known to others, so is the authority's; "
-                                                                       "change that ('stria ca rotate')");
-      }
+      if (c->role == Role::kMeta) RETURN_IF_ERROR(CheckIsGone(*c));
       whose.insert(c->Whose());
       if (!c->token.empty()) tokens.insert(c->token);
       if (c->not_after_s >= now_s && !IsRevoked(c->serial)) out.serials[c->serial] = {c->not_after_s, c->key, now_s};
@@ -257,20 +255,25 @@ AuthorityInfo EnrolmentRoom::Describe(const Authority& authority, int64_t now_s)
     if (whose.size() < kMaxNamedHolders) whose.insert(c.Whose());
   }
   info.whose.assign(whose.begin(), whose.end());
+  if (others_ && (&authority == next_.get() || !next_)) {
+    const auto far = next_ ? MemberAuthorities::Far::kProves : MemberAuthorities::Far::kOnly;
+    for (const MemberAuthorities::Lack& l : others_->Lacking(info.hash, far)) info.lacking.push_back(l.name + " " + l.why);
+  }
   return info;
 }
 
 Task<Result<std::string>> EnrolmentRoom::Rotate(bool dry_run) {
-  if (next_) co_return Error(FsError::kExist, "a change of the authority is under way; end it with 'stria ca finish' first");
+  if (next_ && next_signs_) co_return Error(FsError::kExist, "a change of the authority is under way; end it with 'stria ca finish' first");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const std::string message = "a new authority is made: both are believed, and it signs from now on. All that run "
                               "renew their certificates soon by themselves (where no daemon does, 'stria cert renew'); 'stria ca show' says who has not yet. "
                               "Then end it with 'stria ca finish'";
-  if (dry_run) co_return message;
+  // One that was made and does not sign yet is waited for.
+  if (dry_run || next_) co_return message;
   auto next = std::make_shared<const Authority>(Authority::Make(authority_->cluster(), NowS()));
   CO_RETURN_IF_ERROR(co_await keeper_->StoreNext(next));
-  CO_RETURN_IF_ERROR(TakeNext(std::move(next)));
-  changed_();
+  next_ = std::move(next);
+  LetNextSign();
   co_return message;
 }
 
@@ -278,6 +281,7 @@ Task<Result<std::string>> EnrolmentRoom::Finish(bool dry_run, bool force) {
   if (!next_) co_return Error(FsError::kInval, "the authority is not being changed; begin that with 'stria ca rotate'");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const int64_t now_s = NowS();
+  CO_ASSIGN_OR_RETURN(const std::string shut_out, WhoWouldBeShutOut(force));
   if (const GivenCertificate* own = NewestOfServer(now_s); own != nullptr && own->issuer == authority_->certificate().hash()) {
     co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: it is renewed "
                                     "when its setting authority_overlap is over; else look into its log why it is not");
@@ -291,35 +295,44 @@ Task<Result<std::string>> EnrolmentRoom::Finish(bool dry_run, bool force) {
                                         ": wait until they are renewed; --force does it all the same, and they have to join again");
   }
   const std::string message = "the old authority is not believed any more" +
-                              (old.in_force == 0 ? "" : (old.in_force == 1 ? ", nor is " : ", nor are ") + Certificates(old.in_force) + ", of " + whose + ": they have to join again");
+                              (old.in_force == 0 ? "" : (old.in_force == 1 ? ", nor is " : ", nor are ") + Certificates(old.in_force) + ", of " + whose + ": they have to join again") +
+                              shut_out;
   if (dry_run) co_return message;
-  CO_RETURN_IF_ERROR(co_await keeper_->StoreOnly(next_));
-  authority_ = std::move(next_);
-  next_.reset();
-  CO_RETURN_IF_ERROR(MakeBundle());
-  changed_();
+  CO_RETURN_IF_ERROR(co_await DropFormer());
   co_return message;
 }
 
 Task<Result<ChangeAuthorityReply>> EnrolmentRoom::ChangeAuthority(AuthorityVerb verb, bool dry_run, bool force) {
   CO_RETURN_IF_ERROR(CheckOpen());
-  const SemaphoreHold held = co_await writes_.Lock();
   ChangeAuthorityReply reply;
-  switch (verb) {
-    case AuthorityVerb::kShow: break;
-    case AuthorityVerb::kRotate: {
-      CO_ASSIGN_OR_RETURN(reply.message, co_await Rotate(dry_run));
-      break;
-    }
-    case AuthorityVerb::kFinish: {
-      CO_ASSIGN_OR_RETURN(reply.message, co_await Finish(dry_run, force));
-      break;
+  {
+    const SemaphoreHold held = co_await writes_.Lock();
+    switch (verb) {
+      case AuthorityVerb::kShow: break;
+      case AuthorityVerb::kRotate: {
+        CO_ASSIGN_OR_RETURN(reply.message, co_await Rotate(dry_run));
+        break;
+      }
+      case AuthorityVerb::kFinish: {
+        CO_ASSIGN_OR_RETURN(reply.message, co_await Finish(dry_run, force));
+        break;
+      }
     }
   }
+  if (!dry_run) co_await AwaitOthers(verb);
   const int64_t now_s = NowS();
   reply.authorities.push_back(Describe(*authority_, now_s));
   if (next_) reply.authorities.push_back(Describe(*next_, now_s));
+  const std::string waits = next_ && !next_signs_ && others_ ? TextOf(others_->Lacking(HexOf(next_->certificate().hash()), MemberAuthorities::Far::kHolds)) : "";
   if (verb == AuthorityVerb::kShow) reply.message = next_ ? "the authority is being changed: end that with 'stria ca finish'" : "";
+  if (!waits.empty() && verb != AuthorityVerb::kFinish && (!dry_run || verb == AuthorityVerb::kShow)) {
+    reply.message = "a new authority is made, and signs as soon as all metadata servers that are in sync have it (" + waits + "); 'stria ca show' says how far it is";
+  }
+  if (verb == AuthorityVerb::kFinish && !dry_run && !reply.authorities.back().lacking.empty()) {
+    std::string who;
+    for (const std::string& l : reply.authorities.back().lacking) who += (who.empty() ? "" : ", ") + l;
+    reply.message += "; of the metadata servers, " + who;
+  }
   co_return std::move(reply);
 }
 

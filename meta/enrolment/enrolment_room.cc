@@ -33,7 +33,7 @@ EnrolmentRoom::EnrolmentRoom(MetaCore* core, std::shared_ptr<const Authority> au
 
 Result<void> EnrolmentRoom::MakeBundle() {
   std::vector<Certificate> all = {authority_->certificate()};
-  if (next_) all.push_back(next_->certificate());
+  if (next_believed_) all.push_back(next_->certificate());
   ASSIGN_OR_RETURN(const stria::Bundle bundle, stria::Bundle::Of(std::move(all)));
   bundle_pem_ = bundle.ToPem();
   return Ok();
@@ -42,8 +42,13 @@ Result<void> EnrolmentRoom::MakeBundle() {
 Result<void> EnrolmentRoom::TakeNext(std::shared_ptr<const Authority> next) {
   if (!next || !authority_ || next->certificate() == authority_->certificate()) return Ok();
   next_ = std::move(next);
+  next_believed_ = true;  // it may have signed
+  next_signs_ = !others_;
   const Result<void> made = MakeBundle();
-  if (!made.ok()) next_.reset();
+  if (!made.ok()) {
+    next_.reset();
+    next_believed_ = next_signs_ = false;
+  }
   return made;
 }
 
@@ -174,7 +179,9 @@ Result<bool> EnrolmentRoom::ForgetSome(int64_t now_s) {
 
 void EnrolmentRoom::Tick() {
   const int64_t now_s = NowS();
-  if (!secured() || now_s < forget_after_s_ || core_->HasFailed()) return;
+  if (!secured() || core_->HasFailed()) return;
+  LetNextSign();
+  if (now_s < forget_after_s_) return;
   forget_after_s_ = now_s + kForgetEveryS;
   std::erase_if(renewals_, [&](const auto& r) { return r.second.back() <= now_s - kHourS; });
   const Result<bool> forgot = ForgetSome(now_s);
@@ -271,7 +278,6 @@ Result<void> EnrolmentRoom::CheckAgain(const JoinGrant& grant, const GivenCertif
 
 Result<std::string> EnrolmentRoom::SecretsOfMember() const {
   if (!member_secrets_) return MayNotJoin("the metadata server serves alone; make it one of several first: stria cluster init --etcd, there");
-  if (next_) return MayNotJoin("another authority is being introduced; end that first: stria ca finish");
   Result<MemberSecrets> secrets = member_secrets_();
   if (!secrets.ok()) return MayNotJoin(secrets.error().message);
   secrets->authority = authority_->ToPem();
@@ -285,7 +291,7 @@ Result<EnrolmentRoom::Admitted> EnrolmentRoom::AdmitNow(std::string_view bytes, 
   if (known == grants_.end()) return MayNotJoin("its token is not known here");
   const int64_t now_s = NowS();
   JoinGrant grant = known->second;
-  ASSIGN_OR_RETURN(const Certificate certificate, AdmitJoin(request, &grant, binding, address, Signing(), now_s, life_s_));
+  ASSIGN_OR_RETURN(const Certificate certificate, AdmitJoin(request, &grant, binding, address, SigningFor(grant.role), now_s, life_s_));
   ASSIGN_OR_RETURN(GivenCertificate now, DescribeGiven(certificate));
   now.token = grant.Id();
   now.address = address;
@@ -353,6 +359,10 @@ Task<Result<RenewCertificateReply>> EnrolmentRoom::Renew(Peer peer, std::string 
   CO_RETURN_IF_ERROR(CheckOpen());
   const int64_t now_s = NowS();
   if (IsRevoked(peer.serial) || IsRevokedKey(peer.key_hash)) co_return NotRenewed(peer, "its own was revoked");
+  if (peer.role == Role::kMeta && others_ && peer.key_hash != own_key_) {
+    const Result<void> listed = others_->CheckListed(peer.key_hash);
+    if (!listed.ok()) co_return listed.code() == FsError::kAccess ? NotRenewed(peer, listed.error().message) : listed.error();
+  }
   const GivenCertificate* own = given_.Find(peer.serial);
   // Each of several metadata servers has the authority, and made its first one itself; who let it in has judged it.
   const bool made_itself = own == nullptr && peer.role == Role::kMeta && peer.not_after_s >= now_s && IsBelieved(peer.issuer);
@@ -368,7 +378,7 @@ Task<Result<RenewCertificateReply>> EnrolmentRoom::Renew(Peer peer, std::string 
   if (IsRevokedKey(csr.key_hash())) co_return NotRenewed(peer, "the key in its request was revoked");
   CO_RETURN_IF_ERROR(CheckBudget(peer, now_s));
   CO_RETURN_IF_ERROR(CheckRoom(peer.role, peer.name, now_s));
-  CO_ASSIGN_OR_RETURN(const Certificate certificate, stria::Renew(peer, csr, Signing(), now_s, life_s_));
+  CO_ASSIGN_OR_RETURN(const Certificate certificate, stria::Renew(peer, csr, SigningFor(peer.role), now_s, life_s_));
   CO_ASSIGN_OR_RETURN(GivenCertificate now, DescribeGiven(certificate));
   now.token = token;
   now.address = peer.address;

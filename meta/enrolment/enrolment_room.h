@@ -11,9 +11,11 @@
 //  3. A use of a token is one key with one name. The same key is answered again for an hour, because an answer may be lost.
 //  4. A name belongs to the key that has it, until its certificates are over or revoked, or an admin makes a token for that name.
 //  5. An authority is dropped only when nobody needs a certificate of it any more, or an admin insists; never that of the server itself.
-//  6. The authority goes to nobody but a machine with a token of role meta, which says its name, and only where there are several metadata
-//     servers and no other authority is being introduced.
-//  7. All is bounded: grants, certificates in all and of one identity, renewals per hour.
+//  6. The authority goes to nobody but a machine with a token of role meta, which says its name, and a listed one of several metadata
+//     servers, which says what it holds (Follow).
+//  7. A new authority signs nothing before all metadata servers that are in sync hold its key durably: whoever takes over can go on with
+//     it. No metadata server proves itself by it before all that are listed believe it: one that was down finds the others again.
+//  8. All is bounded: grants, certificates in all and of one identity, renewals per hour.
 //
 // Called by the transport's server (Join), TrustCalls, MetaServer (its clock, the map) and Coherence (IsTrustedRoot). Sees the core;
 // what others are to be told is a callback. Executor's thread.
@@ -23,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,6 +38,7 @@
 #include "meta/core/meta_core.h"
 #include "meta/enrolment/authority_keeper.h"
 #include "meta/enrolment/given_certificates.h"
+#include "meta/enrolment/member_authorities.h"
 #include "trust/authority.h"
 #include "trust/enrolment.h"
 #include "trust/join_token.h"
@@ -58,6 +62,10 @@ class EnrolmentRoom {
   void UseAudit(AuditSink* audit) { audit_ = audit; }
   // What a metadata server gets that joins, but for the authority, which is the room's. Not said: this one serves alone, and none joins.
   void UseMembers(std::function<Result<MemberSecrets>()> secrets) { member_secrets_ = std::move(secrets); }
+  // The other ones of several metadata servers, at any moment. Not said: this one serves alone.
+  void UseOthers(ListedMembers others) { others_ = std::make_unique<MemberAuthorities>(std::move(others)); }
+  // By which the server proves itself. Not said: every certificate of role meta may be its own.
+  void UseOwnKey(const Sha256Hash& key) { own_key_ = key; }
   // For how long certificates are given: kMinCertificateLifeS to kCertificateDays.
   void UseLife(int64_t life_s) { life_s_ = life_s; }
   // The one that a change has begun with; null, or the same as the present one: no change is under way.
@@ -85,6 +93,12 @@ class EnrolmentRoom {
   Task<Result<std::string>> Join(std::string request, std::string binding, std::string address);
   // For the identity that the connection has proved, with a certificate that is in force.
   Task<Result<RenewCertificateReply>> Renew(Peer peer, std::string request);
+  // The same for an admin's certificate in the directory of one of the other metadata servers, which asks.
+  Task<Result<RenewCertificateReply>> RenewOf(Peer member, std::string serial, std::string request);
+  // One of the other metadata servers says what it has of the authority, and gets what it has not. A denial for others.
+  Task<Result<FollowAuthorityReply>> Follow(Peer peer, FollowAuthorityRequest r);
+  // While the authority is changed: metadata servers go on with certificates of the former one.
+  bool KeepsFormer() const;
   // Enrolled with a trusted root, by its key.
   bool IsTrustedRoot(const Peer& peer) const;
   // Identities whose last certificate in force ends before that: whose ("client wn7"), and when.
@@ -121,7 +135,15 @@ class EnrolmentRoom {
   };
   int64_t NowS() const;
   Result<void> CheckOpen() const;  // it is secured, and calls are answered
-  const Authority& Signing() const { return next_ ? *next_ : *authority_; }
+  const Authority& Signing() const { return next_signs_ ? *next_ : *authority_; }
+  const Authority& SigningFor(Role role) const { return role == Role::kMeta && KeepsFormer() ? *authority_ : Signing(); }
+  void LetNextSign();
+  void NoteGivenOf(const std::vector<std::string>& given, std::vector<std::string>* serials);
+  Task<Result<void>> TakeOffer(const FollowAuthorityRequest& r);
+  Task<Result<void>> DropFormer();
+  Task<void> AwaitOthers(AuthorityVerb verb);
+  Result<std::string> WhoWouldBeShutOut(bool force) const;
+  Result<void> CheckIsGone(const GivenCertificate& of_meta) const;
   Result<void> MakeBundle();
   Sha256Hash Pinned() const;
   bool InForce(const GivenCertificate& c, int64_t now_s) const;
@@ -148,6 +170,9 @@ class EnrolmentRoom {
   MetaCore* const core_;
   std::shared_ptr<const Authority> authority_;
   std::shared_ptr<const Authority> next_;
+  bool next_believed_ = false, next_signs_ = false;
+  std::unique_ptr<MemberAuthorities> others_;  // null: it serves alone
+  std::optional<Sha256Hash> own_key_;
   std::string bundle_pem_;
   AuthorityKeeper* keeper_ = nullptr;
   AuditSink* audit_ = nullptr;

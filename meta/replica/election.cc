@@ -76,7 +76,11 @@ void Election::Stop(int64_t now_ns, Actions* out) {
   Become(MetaRole::kStandby, now_ns);
 }
 
-int64_t Election::SilentNs(int64_t now_ns) const { return now_ns - std::max(silent_from_ns_, promises_->Last().at_ns); }
+int64_t Election::SilentNs(int64_t now_ns) const {
+  const Promises::Given last = promises_->Last();
+  const int64_t silent_ns = now_ns - std::max(silent_from_ns_, last.at_ns);
+  return last.over ? std::max(silent_ns, options_.grace_ns) : silent_ns;
+}
 
 int64_t Election::GraceNs() const {
   return Sabotaged(Sabotage::kEagerTakeover) ? options_.grace_ns * 2 / 5 : options_.grace_ns;
@@ -156,7 +160,8 @@ void Election::Won(int64_t now_ns, const Register& seen, bool at_once, Actions* 
 void Election::TryOpen(int64_t now_ns, Actions* out) {
   // A swap may have been carried out late: after beats were answered again, or by a process that is gone. Nobody else's authority may
   // rest on a promise of this member when it opens.
-  const bool over = now_ns - promises_->Last().at_ns >= options_.grace_ns;
+  const Promises::Given last = promises_->Last();
+  const bool over = last.over || now_ns - last.at_ns >= options_.grace_ns;
   if (!at_once_ && !over && !Sabotaged(Sabotage::kEagerTakeover) && !Sabotaged(Sabotage::kPromiseAsCandidate)) return;
   Become(MetaRole::kPrimary, now_ns);
   ElectionAction open{Kind::kOpen};

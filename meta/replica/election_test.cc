@@ -68,6 +68,44 @@ struct B {
   Election::Actions last;
 };
 
+TEST(Promises, OneThatIsOverBindsNobody) {
+  Promises p(0);
+  p.Open(4);
+  EXPECT_FALSE(p.Over({"a", 4})) << "nothing was promised to it";
+  EXPECT_EQ(p.OnBeat({"a", 5}, 100), BeatAnswer::kPromised);
+  EXPECT_FALSE(p.Over({"a", 4})) << "another life";
+  EXPECT_FALSE(p.Over({"c", 5}));
+  EXPECT_FALSE(p.Last().over);
+  EXPECT_TRUE(p.Over({"a", 5}));
+  EXPECT_FALSE(p.Over({"a", 5})) << "that was said before";
+  EXPECT_TRUE(p.Last().over);
+  EXPECT_EQ(p.OnBeat({"a", 5}, 200), BeatAnswer::kSilent) << "a beat that came late";
+  EXPECT_EQ(p.Last().at_ns, 100);
+  EXPECT_EQ(p.OnBeat({"c", 6}, 300), BeatAnswer::kPromised);
+  EXPECT_FALSE(p.Last().over);
+}
+
+TEST(Election, WhoHasSaidThatItIsOverIsNotWaitedFor) {
+  B b;
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+  b.Tick(100);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_FALSE(b.promises.Over({"a", 3}));
+  b.Tick(100);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  ASSERT_TRUE(b.promises.Over({"a", 4}));
+  b.Tick(100);
+  EXPECT_EQ(b.e.role(), MetaRole::kCandidate);
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  b.Tick(300);
+  ASSERT_TRUE(b.Did(Kind::kSwap));
+  const RegisterSwap swap = b.The(Kind::kSwap).swap;
+  EXPECT_EQ(swap.value.primary, "b");
+  b.See(swap.value);
+  EXPECT_EQ(b.e.role(), MetaRole::kPrimary) << "it opens at once";
+}
+
 TEST(Election, AnswersNobodyBeforeItHasReadTheRegister) {
   B b;
   EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kHigherTerm);

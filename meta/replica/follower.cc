@@ -21,6 +21,10 @@ void Follower::SawTerm(uint64_t term) { term_ = std::max(term_, term); }
 
 Task<Result<AppendReply>> Follower::Append(AppendRequest request) {
   if (request.term < term_) co_return Reply(AppendResult::kOldTerm);
+  if (request.over) {
+    host_->Ended(request.term, request.primary);
+    co_return Reply(AppendResult::kTaken);
+  }
   if (candidate_) co_return Error(FsError::kNotReady, "this metadata server asks to be the primary itself");
   CO_RETURN_IF_ERROR(host_->Hear(request.term, request.primary, request.version, request.token_time_ns));
   term_ = request.term;

@@ -20,6 +20,8 @@ class FollowerHost {
   // A primary of the highest term so far speaks, and is about to be answered. The answer is a promise to it; an error instead
   // of one: kNotReady while the register was not read yet, or while this member asks for the place itself.
   virtual Result<void> Hear(uint64_t term, const std::string& primary, uint64_t version, int64_t token_time_ns) = 0;
+  // The primary of that term has said that it answers nothing more in it.
+  virtual void Ended(uint64_t term, const std::string& primary) {}
 };
 
 class Follower {

@@ -18,6 +18,8 @@ constexpr int64_t kChangeNs = 5 * kSecond;            // that a change of the re
 constexpr int64_t kStepBackGraces = 4;                // for which it lets others take over
 constexpr int kLosingTries = 10;
 constexpr int64_t kLookAgainNs = 20 * kMillisecond;
+constexpr int64_t kSayOverNs = 1 * kSecond;           // that the others are told in that this one is over
+constexpr int64_t kSayOverAgainNs = 200 * kMillisecond;
 
 bool IsBusy(MetaRole role) { return role != MetaRole::kBoot && role != MetaRole::kStandby; }
 
@@ -65,8 +67,64 @@ Task<void> MetaNode::WaitChange() { co_await changed_.Wait(); }
 void MetaNode::Fail(Error error) {
   if (!fatal_.ok()) return;
   fatal_ = std::move(error);
-  After(election_->Resign(Now()));
+  const MetaLife own{options_.self, election_->term()};
+  const std::string goes_on = WhoGoesOn();
+  After(election_->Resign(Now()));  // from here on nothing is answered
+  if (own.term == 0) return fatal_event_.Set();
+  if (options_.alarm) options_.alarm(options_.self + " serves no more in term " + std::to_string(own.term) + " (" + fatal_.message + "); " + goes_on);
+  scope_.Spawn(SayOver(own));
+}
+
+// For people, before the life is ended.
+std::string MetaNode::WhoGoesOn() const {
+  if (!life_ || life_->ended() || !known()) return "another one that is in sync takes over";
+  const CommitSeq last = store_->last().seq;
+  std::string best;
+  CommitSeq has;
+  for (const std::string& name : known()->in_sync) {
+    if (name == options_.self) continue;
+    const CommitSeq durable = std::min(life_->primary()->rule().durable(name), last);
+    if (best.empty() || durable > has) best = name, has = durable;
+  }
+  if (best.empty()) return "no other one is in sync: nobody serves until it is back";
+  if (has == last) return best + " has everything, and can take over";
+  return best + " has everything that was acknowledged as durable, and can take over; of what came after that it lacks up to " + std::to_string(last.v - has.v) + " changes";
+}
+
+// Nobody waits for promises that bind to nothing. Who is not reached does.
+Task<void> MetaNode::SayOver(MetaLife life) {
+  TaskScope calls;
+  if (known()) {
+    for (const auto& [name, member] : known()->members) {
+      if (name != options_.self) calls.Spawn(TellOver(life, name, member.address));
+    }
+  }
+  const int64_t until = Now() + kSayOverNs;
+  while (calls.running() > 0 && Now() < until) co_await Sleep(kLookAgainNs);
+  calls.CancelAll();
   fatal_event_.Set();
+}
+
+Task<void> MetaNode::TellOver(MetaLife life, std::string member, std::string address) {
+  const std::shared_ptr<ReplicaService> other = env_.replicas->ConnectReplica(address);
+  while (true) {
+    AppendRequest over;
+    over.header.cluster = options_.cluster;
+    over.header.timeout_ns = kSayOverNs;
+    over.term = life.term;
+    over.primary = life.member;
+    over.to = member;
+    over.over = true;
+    const std::optional<Result<AppendReply>> told = co_await WithTimeout(kSayOverAgainNs, other->Append(std::move(over)));
+    if (told && told->ok()) co_return;
+    co_await Sleep(kLookAgainNs);
+  }
+}
+
+void MetaNode::Ended(uint64_t term, const std::string& primary) {
+  if (!promises_->Over({primary, term})) return;
+  if (options_.alarm) options_.alarm("the primary of the metadata servers, " + primary + ", has said that it serves no more: one of the others that are in sync takes over");
+  ReadSoon();
 }
 
 // ---- What follows from what happens ---------------------------------------------------------------
@@ -386,7 +444,9 @@ Result<AskReply> MetaNode::AnswerAsk() const {
   reply.last = store_->last();
   reply.history = store_->history();
   reply.whole = store_->whole() && IsListed();
-  reply.silent_ns = serving() ? 0 : Now() - promises_->Last().at_ns;
+  const Promises::Given last = promises_->Last();
+  reply.silent_ns = serving() ? 0 : Now() - last.at_ns;
+  if (last.over) reply.silent_ns = std::max(reply.silent_ns, options_.election.grace_ns);
   return reply;
 }
 

@@ -76,7 +76,8 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // A planned end: gives the place to another if there is one that has everything, serves no more, and does not take the place again.
   // In a few seconds, whatever happens.
   Task<void> Leave();
-  // Resumes when the own store has failed, or the house.
+  // Resumes when the own store has failed, or the house; a primary has told the others by then that it serves no more, if they can be
+  // reached within a second: none of them waits for what it had promised.
   Task<Error> WaitFatal();
 
   // What the other members call.
@@ -130,6 +131,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   };
   // ---- FollowerHost
   Result<void> Hear(uint64_t term, const std::string& primary, uint64_t version, int64_t token_time_ns) override;
+  void Ended(uint64_t term, const std::string& primary) override;
   // ---- PrimaryLifeHost
   void AskSwap(RegisterSwap swap) override { scope_.Spawn(SwapRegister(std::move(swap))); }
   void SawTerm(uint64_t term) override { After(election_->OnTerm(Now(), term)); }
@@ -145,6 +147,9 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   void TellChange();
   void EndLife();
   void Fail(Error error);
+  std::string WhoGoesOn() const;
+  Task<void> SayOver(MetaLife life);
+  Task<void> TellOver(MetaLife life, std::string member, std::string address);
   // ---- The coordinator
   void ReadSoon();
   Task<void> ReadRegister();

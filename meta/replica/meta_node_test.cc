@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -52,6 +53,9 @@ class MetaNodeTest : public testing::Test {
     r.change = change;
     r.name = name;
     return r;
+  }
+  bool Alarmed(const std::string& how) const {
+    return std::any_of(w_.alarms().begin(), w_.alarms().end(), [&](const std::string& a) { return a.starts_with(how); });
   }
   Result<MemberStatusReply> Status(Member& m) { return w_.Ask(m, m.desk->MemberStatus({})); }
 
@@ -397,6 +401,62 @@ TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
   w_.Start(b_);
   w_.Start(a_);
   EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
+// The primary's own store: it says that it serves no more, so nobody waits for what was promised to it.
+TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
+  w_.ExpectAlarms();
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  ASSERT_TRUE(w_.RunUntil([&] { return !a_.serves(); }, 5 * kSecond));
+  // Another one has the place sooner than by the silence of the former one, which is a second.
+  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().term > term_; }, 700 * kMillisecond));
+  ASSERT_TRUE(AnotherServes(a_));
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 2 * kSecond));
+  EXPECT_TRUE(Alarmed("m0: m0 serves no more in term " + std::to_string(term_)));
+  EXPECT_TRUE(Alarmed("m1: the primary of the metadata servers, m0, has said that it serves no more"));
+  EXPECT_FALSE(a_.serves());
+  w_.Crash(a_, true);
+  EXPECT_TRUE(GoesOn());
+  w_.Start(a_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
+// One that cannot be told waits, as for a primary that is lost.
+TEST_F(MetaNodeTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
+  w_.ExpectAlarms();
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  for (const char* other : {"m1", "m2"}) {
+    w_.Cut("m0", other, true);
+    w_.Cut(other, "m0", true);
+  }
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond)) << "it does not wait for ever";
+  EXPECT_FALSE(a_.serves());
+  w_.Crash(a_, true);
+  ASSERT_TRUE(AnotherServes(a_));
+  EXPECT_TRUE(GoesOn());
+}
+
+// The same when it is alone: there is nobody to tell, and nothing is lost.
+TEST_F(MetaNodeTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
+  w_.ExpectAlarms();
+  w_.Crash(b_, false);
+  w_.Crash(c_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync.size() == 1; }, 10 * kSecond));
+  ASSERT_TRUE(GoesOn());
+  std::optional<Error> fatal;
+  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  a_.media->FailNextSync();
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
+  EXPECT_NE(w_.alarms().at(0).find("no other one is in sync"), std::string::npos) << w_.alarms().at(0);
+  w_.Crash(a_, true);
+  w_.Start(a_);
+  ASSERT_TRUE(w_.RunUntil([&] { return a_.serves(); }, 10 * kSecond));
   EXPECT_TRUE(GoesOn());
 }
 

@@ -71,6 +71,9 @@ class NodeWorld {
   void Hang(Member& m, int64_t ns) { m.hangs_until_ns = ex_.NowNs() + ns; }
   void Cut(const std::string& from, const std::string& to, bool cut);
   void SetWriting(bool writing) { writing_ = writing; }
+  // Something fails that people should know of: alarms are right from now on, and kept ("m0: ..").
+  void ExpectAlarms() { expects_alarms_ = true; }
+  const std::vector<std::string>& alarms() const { return alarms_; }
   Member* Primary();  // the one that serves in the highest term; null: none
   bool RunUntil(const std::function<bool()>& done, int64_t ns) { return ex_.RunUntil(done, ex_.NowNs() + ns); }
   void RunFor(int64_t ns) { ex_.RunFor(ns); }
@@ -159,6 +162,8 @@ class NodeWorld {
   bool quiet_ = false;  // nothing fails any more
   bool late_ = false;   // swaps are carried out late
   bool writing_ = true;
+  bool expects_alarms_ = false;
+  std::vector<std::string> alarms_;
   uint64_t written_ = 0, nonce_ = 0, uuids_ = 0;
   std::vector<std::unique_ptr<Member>> members_;
   TaskScope scope_;  // last

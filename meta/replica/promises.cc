@@ -15,10 +15,19 @@ BeatAnswer Promises::OnBeat(const MetaLife& from, int64_t now_ns) {
   std::lock_guard<std::mutex> lock(mu_);
   if (!open_) return from.term > given_.term ? BeatAnswer::kHigherTerm : BeatAnswer::kSilent;
   if (from.term < given_.term) return BeatAnswer::kLowerTerm;
+  if (given_.over && given_.to == from) return BeatAnswer::kSilent;  // sent before it ended
   given_.at_ns = std::max(given_.at_ns, now_ns);
+  given_.over = false;
   given_.to = from;
   given_.term = from.term;
   return BeatAnswer::kPromised;
+}
+
+bool Promises::Over(const MetaLife& life) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (given_.to != life || given_.over) return false;
+  given_.over = true;
+  return true;
 }
 
 void Promises::Open(uint64_t term) {

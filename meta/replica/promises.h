@@ -27,6 +27,10 @@ class Promises {
   // A beat of `from`, which arrived at now_ns.
   BeatAnswer OnBeat(const MetaLife& from, int64_t now_ns);
 
+  // That life answers nothing any more, and never will: it has said so itself. If the last promise was to it, that binds nobody any more,
+  // and none follows: true. Nor does an earlier promise: who beats has waited, or was let in, until all earlier lives were over.
+  bool Over(const MetaLife& life);
+
   // From now on it promises to primaries of this term or a later one.
   void Open(uint64_t term);
   // From now on it promises nothing: it has asked for the primary's place, or has it. Nobody it beats to is answered after this returns.
@@ -39,6 +43,7 @@ class Promises {
     int64_t at_ns = 0;           // of the last promise
     std::optional<MetaLife> to;  // none since the start
     uint64_t term = 0;           // the highest that it has promised to, or was opened with
+    bool over = false;           // `to` is
   };
   Given Last() const;
   uint64_t term() const { return Last().term; }

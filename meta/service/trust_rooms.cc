@@ -22,11 +22,20 @@ void TrustRooms::Use(MetaTrust trust) {
   enrolment_->UseKeeper(trust_.keeper);
   enrolment_->UseLife(trust_.life_s);
   enrolment_->UseMembers(trust_.member);
+  if (trust_.others) UseOthers();
   enrolment_->OnChange([this] { Tell(); });
   enrolment_->OnRevoked([this](const Sha256Hash& key) { coherence_->EndHolder(key); });
   calls_ = std::make_unique<TrustCalls>(core_, coherence_, exports_, enrolment_.get());
   calls_->UseAddress(address_);
   UseAudit(audit_);
+}
+
+void TrustRooms::UseOthers() {
+  enrolment_->UseOthers(trust_.others);
+  for (const Certificate& c : trust_.given) {
+    const Result<Identity> who = c.identity();
+    if (who.ok() && who->role == Role::kMeta) enrolment_->UseOwnKey(c.key_hash());
+  }
 }
 
 void TrustRooms::UseAudit(AuditLog* audit) {

@@ -17,6 +17,7 @@
 #include "meta/core/meta_core.h"
 #include "meta/enrolment/authority_keeper.h"
 #include "meta/enrolment/enrolment_room.h"
+#include "meta/enrolment/member_authorities.h"
 #include "meta/exports/export_room.h"
 #include "trust/authority.h"
 #include "trust/enrolment.h"
@@ -32,6 +33,7 @@ struct MetaTrust {
   std::vector<Certificate> given;         // the server's own, the first admin's
   int64_t life_s = kCertificateDays * kDayS;  // of certificates that are given from now on
   std::function<Result<MemberSecrets>()> member;  // EnrolmentRoom::UseMembers
+  ListedMembers others;                           // EnrolmentRoom::UseOthers; null: it serves alone
 };
 
 class TrustRooms {
@@ -58,6 +60,7 @@ class TrustRooms {
   void NoteSession(const OpHeader& header, const std::string& what, SessionId session);
 
  private:
+  void UseOthers();
   void Tell();
   void EndRevoked();
 

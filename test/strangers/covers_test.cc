@@ -255,6 +255,7 @@ TEST(Covers, TheRowsThatMatterMost) {
   EXPECT_TRUE(only(kCoverOf<&TrustService::MakeToken>, {}, {Role::kAdmin}));
   EXPECT_TRUE(only(kCoverOf<&TrustService::RevokeCertificate>, {}, {Role::kAdmin}));
   EXPECT_TRUE(only(kCoverOf<&TrustService::ChangeAuthority>, {}, {Role::kAdmin}));
+  EXPECT_TRUE(only(kCoverOf<&TrustService::FollowAuthority>, {}, {Role::kMeta})) << "it gives the authority's key";
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ class TrustStrangers : public testing::Test {
     return {{{}, serial_, false}, {{}, "data/n6", false}, {{}, "data/n6", true}};
   }
   std::vector<RenewCertificateRequest> Forms(RenewCertificateRequest*) const {
-    return {{{}, CertRequest::Make(PrivateKey::Make()).ToDer()}};
+    const std::string request = CertRequest::Make(PrivateKey::Make()).ToDer();
+    return {{{}, request}, {{}, request, serial_}};
   }
   std::vector<SetExportRequest> Forms(SetExportRequest*) const { return {{{}, "path=/ squash=none", false}, {{}, "path=/a", true}}; }
   std::vector<RemoveExportRequest> Forms(RemoveExportRequest*) const { return {{{}, "/", "", false}, {{}, "/", "", true}}; }
@@ -88,6 +89,11 @@ class TrustStrangers : public testing::Test {
   std::vector<ReadAuditRequest> Forms(ReadAuditRequest*) const { return {ReadAuditRequest()}; }
   std::vector<ChangeAuthorityRequest> Forms(ChangeAuthorityRequest*) const {
     return {{{}, AuthorityVerb::kShow, false, false}, {{}, AuthorityVerb::kRotate, false, false}, {{}, AuthorityVerb::kFinish, false, true}};
+  }
+  std::vector<FollowAuthorityRequest> Forms(FollowAuthorityRequest*) const {
+    FollowAuthorityRequest r;
+    r.member = "pc1";
+    return {FollowAuthorityRequest(), r};
   }
   std::vector<OpHeader> Headers() const {
     std::vector<OpHeader> out(3);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/printable.h"
-#include "common/superblock.h"
 #include "tools/cli/dev/process.h"
 #include "tools/cli/member_ask.h"
 #include "tools/cli/setup/meta_member.h"
@@ -19,19 +18,6 @@ Result<MetaSettings> SettingsOf(Machine* machine) {
   const Result<std::string> text = machine->ReadFile(kMetaSettingsFile);
   if (!text.ok() && text.code() != FsError::kNoEnt) return text.error();
   return ReadMetaSettings(text.ok() ? *text : "", kMetaSettingsFile);
-}
-
-// Nothing of another cluster, or of another metadata server, is written over.
-Result<void> CheckEmpty(Machine* machine, const MetaPaths& paths, const MemberSecrets& secrets) {
-  if (machine->Look(paths.data + "/" + std::string(kSuperblockFile)).ok()) {
-    return Error(FsError::kNotEmpty, paths.data + " has a metadata store already, and a metadata server joins with an empty directory: move it away, or name another "
-                                                  "one in " + kMetaSettingsFile + " (data = ..)");
-  }
-  const Result<std::string> authority = machine->ReadFile(paths.trust + kAuthorityFile);
-  if (authority.ok() && *authority != secrets.authority) {
-    return Error(FsError::kNotEmpty, paths.trust + " has an authority already, which is another than that of the token's cluster: move it away");
-  }
-  return Ok();
 }
 
 Result<void> SaveAuthority(Machine* machine, const MetaPaths& paths, const Credentials& own, const MemberSecrets& secrets) {
@@ -98,7 +84,8 @@ int JoinAsMeta(const Context& ctx, const MetaJoin& join) {
   const Result<MetaSettings> settings = SettingsOf(machine.get());
   if (!settings.ok()) return ctx.Fail(settings.error());
   const MetaPaths paths = PathsOf(*settings);
-  Result<void> saved = CheckEmpty(machine.get(), paths, *secrets);
+  Result<void> saved = CheckMemberSecrets(*secrets, join.own->bundle);
+  if (saved.ok()) saved = CheckIsFree(machine.get(), paths, secrets->authority);
   if (saved.ok()) saved = SaveAuthority(machine.get(), paths, *join.own, *secrets);
   if (!saved.ok()) return ctx.Fail(saved.error());
   MemberSettings member;

@@ -106,6 +106,7 @@ std::string RenderAuthorities(const ChangeAuthorityReply& r, int64_t now_s) {
            Count(a.in_force, "certificate", "certificates") + " in use";
     if (!a.whose.empty()) out += ": " + PrintableList(a.whose) + (a.in_force > a.whose.size() ? ", .." : "");
     out += "\n";
+    if (!a.lacking.empty()) out += "  metadata servers: " + Printable(Joined(a.lacking)) + "\n";
   }
   return out;
 }
@@ -113,7 +114,8 @@ std::string RenderAuthorities(const ChangeAuthorityReply& r, int64_t now_s) {
 Json AuthoritiesJson(const ChangeAuthorityReply& r) {
   Json all = Json::array();
   for (const AuthorityInfo& a : r.authorities) {
-    all.push_back({{"sha256", a.hash}, {"not_after_s", a.not_after_s}, {"signs", a.signs}, {"in_force", a.in_force}, {"whose", a.whose}});
+    all.push_back({{"sha256", a.hash}, {"not_after_s", a.not_after_s}, {"signs", a.signs}, {"in_force", a.in_force}, {"whose", a.whose},
+                   {"lacking", a.lacking}});
   }
   return {{"message", r.message}, {"authorities", all}};
 }

@@ -192,12 +192,13 @@ TEST_F(TrustVerbsTest, TheAuthority) {
     asked.push_back(r);
     ChangeAuthorityReply reply;
     reply.message = r.verb == AuthorityVerb::kShow ? "" : "it is changed";
-    reply.authorities = {{"12ab", INT64_MAX / 2, true, 2, {"data n6", "client wn7"}}};
+    reply.authorities = {{"12ab", INT64_MAX / 2, true, 2, {"data n6", "client wn7"}, {"pc2 has not got it", "pc3 has not been heard"}}};
     return reply;
   };
   EXPECT_EQ(Run("ca show"), 0);
   EXPECT_NE(out_.str().find("sha256=12ab\n"), std::string::npos);
   EXPECT_NE(out_.str().find("; signs; 2 certificates in use: data n6, client wn7\n"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("\n  metadata servers: pc2 has not got it, pc3 has not been heard\n"), std::string::npos) << out_.str();
   confirm_ = [](const std::string&) { return false; };
   EXPECT_EQ(Run("ca show"), 0) << "nobody is asked for that";
   EXPECT_EQ(Run("ca rotate"), 1);
@@ -208,6 +209,7 @@ TEST_F(TrustVerbsTest, TheAuthority) {
   EXPECT_FALSE(asked.back().dry_run);
   EXPECT_EQ(Run("ca show --json"), 0);
   EXPECT_EQ(Json::parse(out_.str())["authorities"][0]["in_force"], 2);
+  EXPECT_EQ(Json::parse(out_.str())["authorities"][0]["lacking"].size(), 2u);
 }
 
 TEST_F(TrustVerbsTest, ExportsAndClients) {

@@ -126,5 +126,22 @@ TEST_F(MemberSetupTest, FilesForEtcdAreSaid) {
   EXPECT_EQ(now.ha_key, "/etc/key.pem");
 }
 
+// What was here before is neither lost nor believed.
+TEST_F(MemberSetupTest, WhatIsLeftOfAnotherIsNotTaken) {
+  const MetaPaths paths{"/d", "/d/trust", "/d/admin.sock"};
+  const auto free = [&] { return CheckIsFree(&machine_, paths, "ours"); };
+  EXPECT_TRUE(free().ok());
+  machine_.files["/d/trust/authority.pem"] = "ours";
+  EXPECT_TRUE(free().ok()) << "the same command again";
+  machine_.files["/d/trust/authority.pem"] = "theirs";
+  EXPECT_EQ(free().code(), FsError::kNotEmpty);
+  machine_.files.erase("/d/trust/authority.pem");
+  machine_.files["/d/trust/authority-next.pem"] = "theirs";
+  EXPECT_NE(free().error().message.find("authority-next.pem"), std::string::npos) << free().error();
+  machine_.files.erase("/d/trust/authority-next.pem");
+  machine_.files["/d/superblock"] = "theirs";
+  EXPECT_EQ(free().code(), FsError::kNotEmpty);
+}
+
 }  // namespace
 }  // namespace stria::cli

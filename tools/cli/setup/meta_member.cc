@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "common/printable.h"
+#include "common/superblock.h"
 #include "common/units.h"
+#include "trust/place.h"
 
 namespace stria::cli {
 namespace {
@@ -75,6 +77,23 @@ Result<void> CheckEtcd(const std::vector<std::string>& etcd) {
   }
   if (members < 3) return Error(FsError::kInval, "name three members of etcd on three PCs, so that one of them may be lost: HOST[:PORT],HOST[:PORT],HOST[:PORT]");
   return Ok();
+}
+
+Result<void> CheckIsFree(Machine* machine, const MetaPaths& paths, const std::string& authority) {
+  const auto taken = [](const std::string& what) { return Error(FsError::kNotEmpty, what); };
+  const Result<PathFacts> store = machine->Look(paths.data + "/" + std::string(kSuperblockFile));
+  if (store.ok()) {
+    return taken(paths.data + " has a metadata store already, and a metadata server joins with an empty directory: move it away, or name another one in " +
+                 kMetaSettingsFile + " (data = ..)");
+  }
+  if (store.code() != FsError::kNoEnt) return store.error();
+  const Result<std::string> there = machine->ReadFile(paths.trust + kAuthorityFile);
+  if (!there.ok() && there.code() != FsError::kNoEnt) return there.error();
+  if (there.ok() && *there != authority) return taken(paths.trust + " has an authority already, which is another than that of the token's cluster: move it away");
+  // It would be taken for the one that the cluster changes to.
+  const Result<PathFacts> next = machine->Look(paths.trust + kNextAuthorityFile);
+  if (next.ok()) return taken(paths.trust + kNextAuthorityFile + " is left of a metadata server that was here before: move it away");
+  return next.code() == FsError::kNoEnt ? Ok() : Result<void>(next.error());
 }
 
 Result<MemberDone> SetUpMember(Machine* machine, const MemberParams& params, const std::function<bool()>& answers) {

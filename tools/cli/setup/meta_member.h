@@ -34,6 +34,10 @@ struct MemberDone {
 // kInval with a sentence: so many members of etcd could lose none and still decide.
 Result<void> CheckEtcd(const std::vector<std::string>& etcd);
 
+// Before a machine that joins is given `authority` (the text of authority.pem): nothing of another cluster or of another metadata server would
+// be written over, and nothing that is left of one would be believed. kNotEmpty with what to move away; an error of a file.
+Result<void> CheckIsFree(Machine* machine, const MetaPaths& paths, const std::string& authority);
+
 // `answers`: whether it does. kConflict: the settings say something else, kDeadline: it was started and does not answer; with a sentence
 // that says what to do.
 Result<MemberDone> SetUpMember(Machine* machine, const MemberParams& params, const std::function<bool()>& answers);
