@@ -213,8 +213,7 @@ Task<void> OneOfSeveral::KeepListed() {
     request.change = MemberChange::kUpdate;
     co_return co_await Ask(std::move(request), "seal with the cluster's first key what the coordinator has");
   }
-  const uint32_t members = static_cast<uint32_t>(known.members.size());
-  const uint32_t least = std::min(params_.ha.min_in_sync.value_or(AutoMinInSync(members)), members);
+  const uint32_t least = DueMinInSync(known, params_.ha.min_in_sync);
   if (node_->leads() && least != known.min_in_sync) {
     request.change = MemberChange::kMinInSync;
     request.min_in_sync = least;
