@@ -351,6 +351,7 @@ void FailoverWorld::HealAll() {
     coordinator.CutTo(MetaHost(m), false);
     coordinator.CutFrom(MetaHost(m), false);
     metas().SetSyncNs(m, 2 * kMillisecond);
+    metas().SetFull(m, false);
   }
   metas().StartAll();
   for (size_t c = 0; c < plan_.clients; ++c) {

@@ -48,6 +48,7 @@ struct FailoverPlan {
   uint32_t hand_over = 0;        // by an admin, asked at any member
   uint32_t wipe = 0;             // the disk of a member that does not serve
   uint32_t client_death = 0;
+  uint32_t full_disk = 0;        // of a member, for up to 20 s: it can write nothing, so it ends, and ends again when it is started
   uint32_t slow_disk = 0;        // of a member that starts again: syncs take up to half a second
   uint32_t strike_percent = 0;   // of 100 durable answers: right after it the primary loses its power, half the time with the client
   int64_t coordinator_away_ns = 15 * kSecond;  // at most
@@ -150,6 +151,7 @@ class FailoverWorld {
   void Wipe();
   void KillClient();
   void SlowDisk();
+  void FillDisk();
   void Block(const std::set<std::string>& a, const std::set<std::string>& b, int64_t ns, const std::string& what);
   Task<void> AskToPromote(std::string at, std::string name);
   Task<void> RemoveFormer(size_t m);
