@@ -27,6 +27,7 @@ MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
   o.life.in_sync.promise_ns = ha.promise_ns;
   o.life.in_sync.suspect_ns = ha.suspect_ns;
   o.life.in_sync.ack_timeout_ns = ha.ack_timeout_ns;
+  o.life.in_sync.join_behind_ns = std::max(ha.ack_timeout_ns / 2, 2 * ha.beat_ns);
   o.life.shipper.beat_ns = ha.beat_ns;
   o.life.shipper.suspect_ns = ha.suspect_ns;
   o.life.shipper.ack_timeout_ns = ha.ack_timeout_ns;

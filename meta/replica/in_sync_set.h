@@ -28,7 +28,7 @@ struct InSyncOptions {
   int64_t again_ns = 500 * kMillisecond;     // an undecided swap is asked for again
   // A member begins to count when it lacks no more than this; else durable answers would wait for what it still has to get.
   uint64_t join_lag = 1024;                    // batches
-  int64_t join_behind_ns = 500 * kMillisecond;  // all that was written before is durable there
+  int64_t join_behind_ns = 1 * kSecond;        // all that was written before is durable there
 };
 
 class InSyncSet {

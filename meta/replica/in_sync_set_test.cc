@@ -228,7 +228,7 @@ TEST_F(InSyncSetTest, WhoLacksWhatWasWrittenLongAgoDoesNotCount) {
   EXPECT_FALSE(Next());  // 110 is of now
   set->OnCoordinator(true);
   for (int i = 0; i < 10; ++i) {
-    Pass(500), Beat("c");
+    Pass(1000), Beat("c");
     EXPECT_FALSE(Next());
     EXPECT_EQ(set->Required(), std::set<std::string>{}) << i;
   }

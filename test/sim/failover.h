@@ -85,6 +85,16 @@ class FailoverWorld {
   void CrashClientNow(size_t c);
   // A member from all other members and from the coordinator, both ways, or not any more.
   void CutOff(size_t m, bool cut);
+  // From now on clients make files and look at them, and take none away: shards of what has come back are there.
+  void OnlyMake() { only_make_ = true; }
+  // Of each client the names that are durable now.
+  std::vector<std::set<std::string>> DurableNames() const;
+  // What else was answered is lost with the members that had it, and may be there or not. REQUIRES: clients are dead.
+  void GiveUpAllBut(const std::vector<std::set<std::string>>& names);
+  // An admin asks this member to be primary although it lacks something; count("losses") when it is.
+  void AskToPromoteLosing(size_t m) { scope_.Spawn(PromoteLosing(m)); }
+  // It starts with an empty disk, and the former one is removed.
+  void Replace(size_t m);
 
  private:
   struct File {
@@ -154,6 +164,7 @@ class FailoverWorld {
   void FillDisk();
   void Block(const std::set<std::string>& a, const std::set<std::string>& b, int64_t ns, const std::string& what);
   Task<void> AskToPromote(std::string at, std::string name);
+  Task<void> PromoteLosing(size_t m);
   Task<void> RemoveFormer(size_t m);
   void HealAll();
   Task<void> FinalChecks();
@@ -166,6 +177,7 @@ class FailoverWorld {
   bool stopping_ = false;
   bool faults_over_ = false;
   bool struck_ = false;
+  bool only_make_ = false;
   size_t actors_ = 0;
   uint64_t term_ = 0;  // after the boot
   int64_t looked_ns_ = 0;

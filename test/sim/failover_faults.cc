@@ -244,9 +244,25 @@ void FailoverWorld::Wipe() {
   ++counts_["wiped disks"];
   Trace("the disk of " + MetaHost(m) + " is replaced by an empty one");
   metas().Crash(m, true);
+  Replace(m);
+}
+
+void FailoverWorld::Replace(size_t m) {
   metas().Wipe(m);
   metas().Start(m);
   scope_.Spawn(RemoveFormer(m));
+}
+
+Task<void> FailoverWorld::PromoteLosing(size_t m) {
+  MemberStub member(cluster_.network().MakeTransport(kAdminHost, MetaAddress(m)));
+  ChangeMembersRequest r;
+  r.header.cluster = cluster_.AdminHeader().cluster;
+  r.header.timeout_ns = kAskNs;
+  r.change = MemberChange::kPromoteLosing;
+  r.name = r.name_again = MetaHost(m);
+  const Result<ChangeMembersReply> done = co_await member.ChangeMembers(std::move(r));
+  Trace("promote " + MetaHost(m) + ", losing something: " + done.error().ToString());
+  ++counts_[done.ok() ? "losses" : "losses that failed"];
 }
 
 // As an admin does who has replaced a PC; the new one asks to be taken in by itself.

@@ -97,6 +97,8 @@ class SimMetas {
   bool AllEqual();
   // For people.
   std::string Describe() const;
+  // What was said to be durable is lost with those that had it, and nobody is to have it any more.
+  void GiveUp() { durable_ = LogPoint(); }
 
   // "" or the first thing that may not be.
   const std::string& problem() const { return problem_; }
