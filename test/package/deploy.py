@@ -17,7 +17,7 @@ if not STRIA.exists():
     STRIA = TOP / "bazel-bin/tools/stria"
 ROOT = TOP / "deploy/ansible"
 ROLE = ROOT / "roles/stria"
-MODULES = {f"ansible.builtin.{m}" for m in ("apt", "assert", "command", "copy", "file", "find", "import_role", "include_tasks", "service", "slurp", "stat")}
+MODULES = {f"ansible.builtin.{m}" for m in ("apt", "assert", "command", "copy", "file", "find", "import_role", "include_tasks", "lineinfile", "service", "slurp", "stat")}
 MODULES |= {"ansible.posix.mount"} | {f"community.crypto.{m}" for m in ("openssl_csr_pipe", "openssl_privatekey", "x509_certificate", "x509_certificate_pipe")}
 # Of a task besides its module.
 WORDS = {"async", "become", "changed_when", "delegate_to", "failed_when", "loop", "loop_control", "name", "no_log", "poll", "register", "retries", "delay", "until", "vars", "when"}
