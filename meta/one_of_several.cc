@@ -32,6 +32,7 @@ MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
   o.life.in_sync.promise_ns = ha.promise_ns;
   o.life.in_sync.suspect_ns = ha.suspect_ns;
   o.life.in_sync.ack_timeout_ns = ha.ack_timeout_ns;
+  o.life.in_sync.join_behind_ns = std::max(ha.ack_timeout_ns / 2, 2 * ha.beat_ns);
   o.life.shipper.beat_ns = ha.beat_ns;
   o.life.shipper.suspect_ns = ha.suspect_ns;
   o.life.shipper.ack_timeout_ns = ha.ack_timeout_ns;
@@ -284,8 +285,7 @@ Task<void> OneOfSeveral::KeepListed() {
     request.change = MemberChange::kUpdate;
     co_return co_await Ask(std::move(request), "seal with the cluster's first key what the coordinator has");
   }
-  const uint32_t members = static_cast<uint32_t>(known.members.size());
-  const uint32_t least = std::min(params_.ha.min_in_sync.value_or(AutoMinInSync(members)), members);
+  const uint32_t least = DueMinInSync(known, params_.ha.min_in_sync);
   if (node_->leads() && least != known.min_in_sync) {
     request.change = MemberChange::kMinInSync;
     request.min_in_sync = least;

@@ -213,6 +213,25 @@ TEST_F(OneOfSeveralTest, AnEmptyStoreJoinsAndTakesOver) {
   EXPECT_EQ(m0().member->server(), nullptr);
 }
 
+// Three need two that have what is acknowledged; the third one does not have it yet, and the second one never will.
+TEST_F(OneOfSeveralTest, AThirdJoinsWhileTheSecondIsDeadAndNobodyWaits) {
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  Stop(m1);
+  const auto known = [this]() -> const Register& { return *m0().member->node().known(); };
+  ASSERT_TRUE(RunUntil([&] { return known().in_sync == std::set<std::string>{"m0"}; }));
+  Pc& m2 = Add("m2", Uuid{5, 7});
+  m2.joins = true;
+  Start(m2);
+  bool waits = false;
+  EXPECT_TRUE(RunUntil([&] {
+    waits = waits || known().in_sync.size() < known().min_in_sync;
+    return known().min_in_sync == 2;
+  }));
+  EXPECT_FALSE(waits);
+  EXPECT_EQ(known().in_sync, (std::set<std::string>{"m0", "m2"}));
+}
+
 TEST_F(OneOfSeveralTest, APlannedEndHandsOver) {
   ASSERT_TRUE(Serves(m0()));
   Pc& m1 = AddSecond();

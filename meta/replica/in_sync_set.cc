@@ -12,7 +12,7 @@ constexpr int64_t kWantedGrainNs = 50 * kMillisecond;  // of what is remembered 
 }  // namespace
 
 InSyncSet::InSyncSet(const MetaLife& self, const Register& named, const InSyncOptions& options, uint64_t last, int64_t now_ns)
-    : self_(self), options_(options), known_(named), opened_at_(last), last_(last) {
+    : self_(self), options_(options), known_(named), opened_at_(last), last_(last), written_before_(last) {
   CHECK(named.primary == self.member && named.term == self.term, "the register names another life");
   for (const auto& [name, member] : named.members) {
     if (name != self_.member) peers_[name].heard_ns = now_ns;
@@ -189,16 +189,29 @@ std::optional<RegisterSwap> InSyncSet::NextShrink(int64_t now_ns, const Uuid& no
   return std::nullopt;
 }
 
+void InSyncSet::NoteWritten(int64_t now_ns) {
+  if (last_ > (written_.empty() ? written_before_ : written_.back().last)) written_.push_back({last_, now_ns});
+  while (!written_.empty() && now_ns - written_.front().at_ns >= options_.join_behind_ns) {
+    written_before_ = written_.front().last;
+    written_.pop_front();
+  }
+}
+
+// Also of what nobody waits for: whose disk hangs lacks little while little is written, and would hold up whoever writes next.
+bool InSyncSet::KeepsUp(const Peer& peer) const {
+  return peer.durable >= written_before_ && peer.durable + options_.join_lag >= last_;
+}
+
 std::optional<RegisterSwap> InSyncSet::NextGrow(int64_t now_ns, const Uuid& nonce) {
   // Nothing is undecided: who was to join and lapsed is forgotten without the register.
-  if (!joiner_.empty() && (Lapsed(LapseOf(joiner_, now_ns)) || !peers_.at(joiner_).whole)) {
+  if (!joiner_.empty() && (Lapsed(LapseOf(joiner_, now_ns)) || !peers_.at(joiner_).whole || !coordinator_answers_)) {
     joiner_.clear();
     Commit();
   }
-  if (joiner_.empty()) {
+  if (joiner_.empty() && coordinator_answers_) {
     for (const auto& [name, peer] : peers_) {
       if (known_.in_sync.contains(name) || !peer.whole || peer.diverged || peer.until_ns <= now_ns) continue;
-      if (last_ > peer.durable + options_.join_lag || Lapsed(LapseOf(name, now_ns))) continue;
+      if (!KeepsUp(peer) || Lapsed(LapseOf(name, now_ns))) continue;
       joiner_ = name;
       // What was committed in former terms is not known until the set has synced what this life began with.
       joiner_from_ = std::max(committed_, opened_at_);
@@ -219,6 +232,7 @@ std::optional<RegisterSwap> InSyncSet::NextGrow(int64_t now_ns, const Uuid& nonc
 }
 
 std::optional<RegisterSwap> InSyncSet::Next(int64_t now_ns, const std::function<Uuid()>& nonce) {
+  NoteWritten(now_ns);
   // Also while another change is not decided, which may take as long as the coordinator is away.
   if (!offered_ && now_ns >= hand_until_ns_) hand_to_.clear();
   if (pending_) {

@@ -26,7 +26,9 @@ struct InSyncOptions {
   int64_t own_disk_ns = 5 * kSecond;     // how long the primary itself may owe what another one of the set has made durable
   int64_t handover_ns = 2 * kSecond;     // how long changes are held back for a planned switchover
   int64_t again_ns = 500 * kMillisecond;     // an undecided swap is asked for again
-  uint64_t join_lag = 64;                // so many batches behind, a member begins to count
+  // A member begins to count when it lacks no more than this; else durable answers would wait for what it still has to get.
+  uint64_t join_lag = 1024;                    // batches
+  int64_t join_behind_ns = 1 * kSecond;        // all that was written before is durable there
 };
 
 class InSyncSet {
@@ -55,6 +57,9 @@ class InSyncSet {
   void Excuse(int64_t ns, int64_t now_ns);
   // A register that was read, or that a swap gave. False: this life is over.
   bool OnRegister(const Register& seen);
+  // Whether the coordinator has answered lately; at first it has. While it does not, nobody begins to count: until it decides, who does
+  // so without being in the set could keep durable answers waiting.
+  void OnCoordinator(bool answers) { coordinator_answers_ = answers; }
 
   // ---- What follows ----
   // Durable on all that count: durable answers up to it may go out. Never falls.
@@ -95,6 +100,8 @@ class InSyncSet {
   int64_t OwesNs(const Peer& peer, int64_t now_ns) const;
   Lapse LapseOf(const std::string& member, int64_t now_ns) const;
   bool Lapsed(const Lapse& lapse) const;
+  void NoteWritten(int64_t now_ns);
+  bool KeepsUp(const Peer& peer) const;
   void Commit();
   std::optional<RegisterSwap> Begin(Result<Register> next, int64_t now_ns);
   std::optional<RegisterSwap> NextHandOver(int64_t now_ns, const Uuid& nonce);
@@ -110,6 +117,13 @@ class InSyncSet {
   uint64_t synced_ = 0;
   uint64_t committed_ = 0;
   std::deque<Wanted> wanted_;  // not committed yet
+  struct Written {
+    uint64_t last;
+    int64_t at_ns;
+  };
+  std::deque<Written> written_;  // where the log was lately, no longer ago than join_behind_ns
+  uint64_t written_before_;      // .. and where it was before
+  bool coordinator_answers_ = true;
 
   std::optional<RegisterSwap> pending_;
   std::string leaving_;  // whom the pending swap drops

@@ -135,6 +135,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // ---- PrimaryLifeHost
   void AskSwap(RegisterSwap swap) override { scope_.Spawn(SwapRegister(std::move(swap))); }
   void SawTerm(uint64_t term) override { After(election_->OnTerm(Now(), term)); }
+  bool CoordinatorAnswers() const override;
   void OwnDiskHangs() override;
   int64_t TokenTimeNs() const override;
   Uuid FreshNonce() override { return options_.nonce(); }
@@ -156,7 +157,6 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   Task<void> SwapRegister(RegisterSwap swap);
   void SeeRegister(const Register& seen);
   void NoteCoordinator(const Error& error);
-  bool CoordinatorAnswers() const;  // it has, lately
   Task<void> AskOther(uint64_t attempt, std::string member, std::string address);
   // ---- Roles
   Task<void> TickLoop();

@@ -270,6 +270,45 @@ TEST_F(MetaNodeTest, AWipedMemberCopiesAsANewOne) {
   EXPECT_EQ(w_.Ask(b_, b_.desk->ChangeMembers(add)).code(), FsError::kExist);
 }
 
+// The other one is dead. Whoever waits for something to be durable does not wait until the new one has copied everything.
+TEST_F(MetaNodeTest, AThirdMemberIsWaitedForByNobodyWhileItCopies) {
+  w_.Crash(c_, true);
+  ASSERT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 10 * kSecond));
+  w_.RunFor(kSecond);
+  ASSERT_TRUE(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kRemove, "m2"))).ok());
+  w_.Crash(b_, true);
+  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync == std::set<std::string>{"m0"}; }, 10 * kSecond));
+  ASSERT_TRUE(GoesOn());
+
+  w_.Wipe(c_);
+  w_.settings().copy_bytes_per_s = 200;  // many seconds, for some hundred keys
+  w_.Start(c_);
+  ChangeMembersRequest add = Change(MemberChange::kAdd, "m2");
+  add.uuid = c_.uuid;
+  add.address = "m2:7401";
+  ASSERT_TRUE(w_.Ask(a_, a_.desk->ChangeMembers(add)).ok());
+  // Nor while it catches up and joins.
+  int64_t longest = 0, since = w_.ex().NowNs();
+  uint64_t acked = w_.counts().acked, while_it_copied = 0;
+  const bool joined = w_.RunUntil(
+      [&] {
+        if (w_.counts().acked != acked) {
+          if (!c_.node->store().begun()) while_it_copied += w_.counts().acked - acked;
+          acked = w_.counts().acked;
+          since = w_.ex().NowNs();
+        }
+        longest = std::max(longest, w_.ex().NowNs() - since);
+        return w_.in_force().in_sync.contains("m2");
+      },
+      120 * kSecond);
+  ASSERT_TRUE(joined) << c_.node->OwnState().problem;
+  EXPECT_GT(while_it_copied, 100u);
+  EXPECT_LT(longest, 400 * kMillisecond) << "longer than a member may owe";
+  EXPECT_TRUE(GoesOn());
+  EXPECT_TRUE(c_.node->store().whole());
+  EXPECT_EQ(Term(a_), term_);
+}
+
 TEST_F(MetaNodeTest, ThePlaceIsGivenAwayWithoutAWait) {
   const Result<ChangeMembersReply> given = w_.Ask(c_, c_.desk->ChangeMembers(Change(MemberChange::kPromote, "m1")));
   ASSERT_TRUE(given.ok()) << given.error();

@@ -334,6 +334,7 @@ MetaNodeOptions NodeWorld::OptionsOf(Member& m) {
   o.life.in_sync.ack_timeout_ns = 400 * kMillisecond;
   o.life.in_sync.handover_ns = 400 * kMillisecond;
   o.life.in_sync.again_ns = 100 * kMillisecond;
+  o.life.in_sync.join_behind_ns = 200 * kMillisecond;
   o.life.shipper.beat_ns = 50 * kMillisecond;
   o.life.shipper.suspect_ns = 300 * kMillisecond;
   o.life.shipper.ack_timeout_ns = 400 * kMillisecond;
@@ -343,7 +344,7 @@ MetaNodeOptions NodeWorld::OptionsOf(Member& m) {
   o.beats.answer_ns = 600 * kMillisecond;
   o.beats.watchdog_ns = 3 * kSecond;
   o.held = [this, name = m.name] { return Hung(name); };
-  o.joiner.copy_bytes_per_s = 0;
+  o.joiner.copy_bytes_per_s = settings_.copy_bytes_per_s;
   o.joiner.call_timeout_ns = 500 * kMillisecond;
   o.joiner.retry_ns = 20 * kMillisecond;
   o.nonce = [this] { return Uuid{1, ++nonce_}; };

@@ -102,6 +102,7 @@ class NodeWorld {
     int64_t max_delay_ns = 1 * kMillisecond;
     int64_t straggle_ns = 0;  // one message in 50 takes up to so long; 0: none
     int64_t max_sync_ns = 1 * kMillisecond;
+    uint64_t copy_bytes_per_s = 0;  // of members that are started from now on; 0: no bound
   };
   Settings& settings() { return settings_; }
 

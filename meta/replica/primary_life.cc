@@ -131,6 +131,7 @@ void PrimaryLife::Tick(int64_t step_ns) {
   Feed();
   if (set_.OwnDiskHangs(Now())) host_->OwnDiskHangs();
   if (ended_) return;
+  set_.OnCoordinator(host_->CoordinatorAnswers());
   std::optional<RegisterSwap> swap = set_.Next(Now(), [this] { return host_->FreshNonce(); });
   Require();  // before it is asked for: who is to enter counts from here on
   gate_->Changed();

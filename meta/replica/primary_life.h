@@ -32,6 +32,7 @@ class PrimaryLifeHost {
   virtual ~PrimaryLifeHost() = default;
   virtual void AskSwap(RegisterSwap swap) = 0;   // the coordinator, soon; the answer comes back by OnRegister
   virtual void SawTerm(uint64_t term) = 0;       // somebody knows a higher one
+  virtual bool CoordinatorAnswers() const = 0;   // it has, lately
   virtual void OwnDiskHangs() = 0;               // and another one of the set could go on
   virtual int64_t TokenTimeNs() const = 0;       // for the beats
   virtual Uuid FreshNonce() = 0;

@@ -58,6 +58,13 @@ bool IsMemberName(std::string_view name) {
 
 uint32_t AutoMinInSync(size_t members) { return members >= 3 ? 2 : 1; }
 
+uint32_t DueMinInSync(const Register& now, std::optional<uint32_t> chosen) {
+  const auto members = static_cast<uint32_t>(now.members.size());
+  const uint32_t wanted = std::min(chosen.value_or(AutoMinInSync(members)), members);
+  if (wanted <= now.min_in_sync) return wanted;
+  return std::max(now.min_in_sync, std::min(wanted, static_cast<uint32_t>(now.in_sync.size())));
+}
+
 Result<void> CheckRegister(const Register& r) {
   const auto wrong = [](std::string what) { return Error(FsError::kCorrupt, "the register of the metadata servers is wrong: " + what); };
   if (r.version == 0 || !r.nonce || r.incarnation == 0) return wrong("version, nonce or incarnation is missing");
@@ -178,7 +185,7 @@ Result<Register> AddMember(const Register& now, const MetaLife& self, const std:
   }
   Register next = After(now, nonce);
   next.members[name] = member;
-  if (now.min_in_sync == AutoMinInSync(now.members.size())) next.min_in_sync = AutoMinInSync(next.members.size());
+  if (now.min_in_sync == AutoMinInSync(now.members.size())) next.min_in_sync = DueMinInSync(next, std::nullopt);
   return Checked(std::move(next));
 }
 

@@ -59,6 +59,10 @@ Result<void> CheckRegister(const Register& r);
 // min_in_sync for so many members, if nobody chose it: 1, and 2 from three on.
 uint32_t AutoMinInSync(size_t members);
 
+// What min_in_sync is to be now; `chosen` by a person, or by the number of members. It is lowered at once, and grows no further than the
+// set has grown: a member that still copies, which takes as long as it takes, is waited for by nobody.
+uint32_t DueMinInSync(const Register& now, std::optional<uint32_t> chosen);
+
 // ---- T1: the first value, by a person, of the store that has everything ----
 struct Founding {
   std::string name;
@@ -115,7 +119,7 @@ struct Drained {
 Result<Register> HandOver(const Register& now, const MetaLife& self, const Drained& drained, const Uuid& nonce);
 
 // ---- T7: members, by a person, through the primary. Adding one gives it no place in the set. `min_in_sync` follows
-// AutoMinInSync if it was what that gives ----
+// AutoMinInSync if it was what that gives, as far as DueMinInSync lets it ----
 Result<Register> AddMember(const Register& now, const MetaLife& self, const std::string& name, const MetaMember& member, const Uuid& nonce);
 Result<Register> RemoveMember(const Register& now, const MetaLife& self, const std::string& name, const Uuid& nonce);
 // Address, release and features of a member that is there; its uuid stays what it is.

@@ -208,6 +208,10 @@ TEST(Register, MembersComeAndGo) {
   ExpectFollows(two, r);
   EXPECT_EQ(r->in_sync, two.in_sync);  // no place in the set
   EXPECT_EQ(r->min_in_sync, 2u);
+  // The set is too small for that, and would stay so until the new one has copied all.
+  Register one = two;
+  one.in_sync = {one.primary};
+  EXPECT_EQ(AddMember(one, kSelf, "pc3", At(3), kNonce)->min_in_sync, 1u);
   EXPECT_EQ(AddMember(two, kSelf, "pc2", At(3), kNonce).code(), FsError::kExist);
   EXPECT_EQ(AddMember(two, kSelf, "pc3", {At(2).uuid, "x:1", "", 0}, kNonce).code(), FsError::kExist);       // a copy
   EXPECT_EQ(AddMember(two, kSelf, "pc3", {At(3).uuid, At(2).address, "", 0}, kNonce).code(), FsError::kExist);
@@ -234,6 +238,27 @@ TEST(Register, MembersComeAndGo) {
   EXPECT_EQ(SetMinInSync(Three(), kSelf, 4, kNonce).code(), FsError::kInval);
   // What a person chose stays.
   EXPECT_EQ(RemoveMember(*r, kSelf, "pc3", kNonce)->min_in_sync, 1u);
+}
+
+TEST(Register, MinInSyncGrowsWithTheSet) {
+  Register r = Three();
+  r.min_in_sync = 1;
+  r.in_sync = {"pc1"};
+  EXPECT_EQ(DueMinInSync(r, std::nullopt), 1u);
+  EXPECT_EQ(DueMinInSync(r, 3), 1u);
+  r.in_sync = {"pc1", "pc2"};
+  EXPECT_EQ(DueMinInSync(r, std::nullopt), 2u);
+  EXPECT_EQ(DueMinInSync(r, 3), 2u);
+  // It does not shrink with the set: then nothing is acknowledged that only one has.
+  r.min_in_sync = 2;
+  r.in_sync = {"pc1"};
+  EXPECT_EQ(DueMinInSync(r, std::nullopt), 2u);
+  EXPECT_EQ(DueMinInSync(r, 3), 2u);
+  EXPECT_EQ(DueMinInSync(r, 1), 1u);
+  // Never more than there are.
+  r.members.erase("pc3");
+  EXPECT_EQ(DueMinInSync(r, std::nullopt), 1u);
+  EXPECT_EQ(DueMinInSync(r, 5), 2u);
 }
 
 TEST(Register, APersonPromotesWhoLacksSomething) {

@@ -4,6 +4,7 @@ command and flag is one that `stria` has. Ansible itself is not needed. Run by b
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,13 +17,15 @@ if not STRIA.exists():
     STRIA = TOP / "bazel-bin/tools/stria"
 ROOT = TOP / "deploy/ansible"
 ROLE = ROOT / "roles/stria"
-MODULES = {f"ansible.builtin.{m}" for m in ("apt", "assert", "command", "copy", "file", "find", "import_role", "include_tasks", "stat")} | {"ansible.posix.mount"}
+MODULES = {f"ansible.builtin.{m}" for m in ("apt", "assert", "command", "copy", "file", "find", "import_role", "include_tasks", "lineinfile", "service", "slurp", "stat")}
+MODULES |= {"ansible.posix.mount"} | {f"community.crypto.{m}" for m in ("openssl_csr_pipe", "openssl_privatekey", "x509_certificate", "x509_certificate_pipe")}
 # Of a task besides its module.
-WORDS = {"become", "changed_when", "delegate_to", "failed_when", "loop", "loop_control", "name", "no_log", "register", "vars", "when"}
+WORDS = {"async", "become", "changed_when", "delegate_to", "failed_when", "loop", "loop_control", "name", "no_log", "poll", "register", "retries", "delay", "until", "vars", "when"}
+OTHERS = {"etcdctl"}  # commands that are not stria's
 LISTED = re.compile(r"\[([^\[\]]*)\]")
 WORD = re.compile(r"'([^']*)'")
 VARIABLE = re.compile(r"\bstria_\w+")
-GROUPS = {"stria_meta", "stria_data", "stria_clients"}
+GROUPS = {"stria_etcd", "stria_meta", "stria_data", "stria_clients"}
 problems = []
 
 
@@ -50,13 +53,15 @@ def check_command(where, task, tree):
     argv = task["ansible.builtin.command"]["argv"]
     expect(isinstance(argv, str) and argv.strip().startswith("{{"), f"{where}: argv is no expression")
     lists = [WORD.findall(part) for part in LISTED.findall(argv)]
+    expect("changed_when" in task, f"{where}: a command without changed_when counts as a change each time")
+    if lists and lists[0][:1] and lists[0][0] in OTHERS:
+        return None
     expect(lists and lists[0][0] == "stria", f"{where}: the command is not stria's")
     path, verb, _ = verb_of(tree, lists[0][1:])
     expect(path and not verb["verbs"], f"{where}: there is no command {' '.join(lists[0])}")
     flags = {n for o in verb["options"] for n in o["names"]}
     for word in (w for words in lists for w in words if w.startswith("--")):
         expect(word in flags, f"{where}: stria {' '.join(path)} has no flag {word}")
-    expect("changed_when" in task, f"{where}: a command without changed_when counts as a change each time")
     return " ".join(path)
 
 
@@ -95,10 +100,29 @@ def check_variables(files):
         expect(len(re.findall(rf"\b{name}\b", everything)) > 1, f"{name} is a default that nothing uses")
 
 
+def check_etcd():
+    """Its settings and what metadata servers are told name the same files, and etcd knows what is said."""
+    tasks = {t["name"]: t for t in load(ROLE / "tasks/etcd.yml")}
+    lines = tasks["Say who its members are"]["ansible.builtin.copy"]["content"].splitlines()
+    said = dict(line.split("=", 1) for line in lines if line.startswith("ETCD_"))
+    flags = {"--" + name.removeprefix("ETCD_").lower().replace("_", "-") for name in said}
+    if shutil.which("etcd"):
+        known = subprocess.run(["etcd", "--help"], check=False, capture_output=True, text=True)
+        known = set(re.findall(r"--[a-z][a-z-]*", known.stdout + known.stderr))
+        expect(flags <= known, f"etcd.yml: etcd has no {sorted(flags - known)}")
+    expect(said["ETCD_DATA_DIR"] != "/var/lib/etcd/default", "etcd.yml: the package's own etcd, which is alone, has that directory")
+    made = (ROLE / "tasks/etcd_certificate.yml").read_text()
+    text = "".join(f.read_text() for f in (ROLE / "tasks").glob("*.yml"))
+    for name in {n.rsplit("/", 1)[1] for n in re.findall(r"stria_etcd_(?:server|client)_directory(?: }}| \+ ')/[a-z]+\.[a-z]+", text)}:
+        expect(name in made, f"{name} is shown to or by etcd, and made nowhere")
+
+
 def check_inventory():
     inventory = load(ROOT / "inventory.example.yml")
     expect(set(inventory["all"]["children"]) == GROUPS, "the inventory has other groups than the role")
     defaults = set(load(ROLE / "defaults/main.yml"))
+    etcd = inventory["all"]["children"]["stria_etcd"]["hosts"]
+    expect(list(etcd) == ["pc[1:3]"], "the inventory shows another number of members of etcd than three")
     given = set(inventory["all"]["vars"]) | {v for g in inventory["all"]["children"].values() for v in g.get("vars", {})}
     expect(given <= defaults, f"the inventory sets what the role does not know: {sorted(given - defaults)}")
 
@@ -107,9 +131,11 @@ def main():
     tree = json.loads(subprocess.run([str(STRIA), "--describe"], check=True, capture_output=True, text=True).stdout)
     files = sorted((ROLE / "tasks").glob("*.yml"))
     commands = set().union(*(check_tasks(f, tree) for f in files))
+    commands.discard(None)
     expect(commands == {"cluster init", "token make", "join"}, f"the role runs {sorted(commands)}")
     check_variables(files)
     check_inventory()
+    check_etcd()
     for play in load(ROOT / "site.yml"):
         expect(play["hosts"] in GROUPS, f"site.yml: {play['hosts']} is no group of the inventory")
         for task in play["tasks"]:

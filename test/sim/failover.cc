@@ -132,7 +132,7 @@ Task<void> FailoverWorld::Actor(size_t c, uint64_t seed) {
     for (const auto& [name, file] : mine.files) {
       if (!mine.busy.contains(name)) free.push_back(name);
     }
-    const uint64_t kind = rng.Below(10);
+    const uint64_t kind = only_make_ ? rng.OneIn(2) ? 0 : 6 : rng.Below(10);
     if (kind < 4 || free.empty()) {
       co_await Make(c, &rng);
       continue;
@@ -163,6 +163,32 @@ void FailoverWorld::Died(size_t c) {
     if (answer > mine.durable) mine.unsure.insert(name);
   }
   mine.removed.clear();
+}
+
+std::vector<std::set<std::string>> FailoverWorld::DurableNames() const {
+  std::vector<std::set<std::string>> out;
+  for (const Mine& mine : mine_) {
+    out.emplace_back();
+    for (const auto& [name, f] : mine.files) {
+      if (f.stored && (f.named || f.changed <= mine.durable)) out.back().insert(name);
+    }
+  }
+  return out;
+}
+
+void FailoverWorld::GiveUpAllBut(const std::vector<std::set<std::string>>& names) {
+  for (size_t c = 0; c < mine_.size(); ++c) {
+    CHECK(!cluster_.client_up(c), "a client lives that knows what is lost");
+    Mine& mine = mine_[c];
+    for (const auto& [name, answer] : mine.removed) mine.unsure.insert(name);
+    mine.removed.clear();
+    std::erase_if(mine.files, [&](const auto& entry) {
+      if (names[c].contains(entry.first)) return false;
+      mine.unsure.insert(entry.first);
+      return true;
+    });
+  }
+  metas().GiveUp();
 }
 
 bool FailoverWorld::Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names,
@@ -351,6 +377,7 @@ void FailoverWorld::HealAll() {
     coordinator.CutTo(MetaHost(m), false);
     coordinator.CutFrom(MetaHost(m), false);
     metas().SetSyncNs(m, 2 * kMillisecond);
+    metas().SetFull(m, false);
   }
   metas().StartAll();
   for (size_t c = 0; c < plan_.clients; ++c) {

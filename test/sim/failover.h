@@ -48,6 +48,7 @@ struct FailoverPlan {
   uint32_t hand_over = 0;        // by an admin, asked at any member
   uint32_t wipe = 0;             // the disk of a member that does not serve
   uint32_t client_death = 0;
+  uint32_t full_disk = 0;        // of a member, for up to 20 s: it can write nothing, so it ends, and ends again when it is started
   uint32_t slow_disk = 0;        // of a member that starts again: syncs take up to half a second
   uint32_t strike_percent = 0;   // of 100 durable answers: right after it the primary loses its power, half the time with the client
   int64_t coordinator_away_ns = 15 * kSecond;  // at most
@@ -84,6 +85,16 @@ class FailoverWorld {
   void CrashClientNow(size_t c);
   // A member from all other members and from the coordinator, both ways, or not any more.
   void CutOff(size_t m, bool cut);
+  // From now on clients make files and look at them, and take none away: shards of what has come back are there.
+  void OnlyMake() { only_make_ = true; }
+  // Of each client the names that are durable now.
+  std::vector<std::set<std::string>> DurableNames() const;
+  // What else was answered is lost with the members that had it, and may be there or not. REQUIRES: clients are dead.
+  void GiveUpAllBut(const std::vector<std::set<std::string>>& names);
+  // An admin asks this member to be primary although it lacks something; count("losses") when it is.
+  void AskToPromoteLosing(size_t m) { scope_.Spawn(PromoteLosing(m)); }
+  // It starts with an empty disk, and the former one is removed.
+  void Replace(size_t m);
 
  private:
   struct File {
@@ -150,8 +161,10 @@ class FailoverWorld {
   void Wipe();
   void KillClient();
   void SlowDisk();
+  void FillDisk();
   void Block(const std::set<std::string>& a, const std::set<std::string>& b, int64_t ns, const std::string& what);
   Task<void> AskToPromote(std::string at, std::string name);
+  Task<void> PromoteLosing(size_t m);
   Task<void> RemoveFormer(size_t m);
   void HealAll();
   Task<void> FinalChecks();
@@ -164,6 +177,7 @@ class FailoverWorld {
   bool stopping_ = false;
   bool faults_over_ = false;
   bool struck_ = false;
+  bool only_make_ = false;
   size_t actors_ = 0;
   uint64_t term_ = 0;  // after the boot
   int64_t looked_ns_ = 0;

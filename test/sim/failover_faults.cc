@@ -10,6 +10,7 @@ namespace {
 constexpr int64_t kBackNs = 12 * kSecond;    // of a member that has died, at most: beyond the grace
 constexpr int64_t kCutMembersNs = 12 * kSecond;
 constexpr int64_t kCutOthersNs = 7 * kSecond;  // of clients and nodes: leases last longer
+constexpr int64_t kFullNs = 20 * kSecond;    // of a disk: more than one restart
 constexpr int64_t kAskNs = 20 * kSecond;
 constexpr char kAdminHost[] = "admin";
 
@@ -40,6 +41,7 @@ void FailoverWorld::OneFault() {
       {p.wipe, &FailoverWorld::Wipe},
       {p.client_death, &FailoverWorld::KillClient},
       {p.slow_disk, &FailoverWorld::SlowDisk},
+      {p.full_disk, &FailoverWorld::FillDisk},
   };
   uint64_t total = 0;
   for (const auto& [weight, fault] : faults) total += weight;
@@ -94,6 +96,17 @@ void FailoverWorld::SlowDisk() {
   metas().SetSyncNs(m, 500 * kMillisecond);
   CrashFor(m, false, kSecond);
   After(kBackNs, [this, m] { metas().SetSyncNs(m, 2 * kMillisecond); });  // from its next start on
+}
+
+void FailoverWorld::FillDisk() {
+  const size_t m = PickMember();
+  ++counts_["full disks"];
+  Trace("the disk of " + MetaHost(m) + " is full");
+  metas().SetFull(m, true);
+  After(Upto(kFullNs), [this, m] {
+    Trace("the disk of " + MetaHost(m) + " has room again");
+    metas().SetFull(m, false);
+  });
 }
 
 // ---- Network --------------------------------------------------------------------------------------
@@ -231,9 +244,25 @@ void FailoverWorld::Wipe() {
   ++counts_["wiped disks"];
   Trace("the disk of " + MetaHost(m) + " is replaced by an empty one");
   metas().Crash(m, true);
+  Replace(m);
+}
+
+void FailoverWorld::Replace(size_t m) {
   metas().Wipe(m);
   metas().Start(m);
   scope_.Spawn(RemoveFormer(m));
+}
+
+Task<void> FailoverWorld::PromoteLosing(size_t m) {
+  MemberStub member(cluster_.network().MakeTransport(kAdminHost, MetaAddress(m)));
+  ChangeMembersRequest r;
+  r.header.cluster = cluster_.AdminHeader().cluster;
+  r.header.timeout_ns = kAskNs;
+  r.change = MemberChange::kPromoteLosing;
+  r.name = r.name_again = MetaHost(m);
+  const Result<ChangeMembersReply> done = co_await member.ChangeMembers(std::move(r));
+  Trace("promote " + MetaHost(m) + ", losing something: " + done.error().ToString());
+  ++counts_[done.ok() ? "losses" : "losses that failed"];
 }
 
 // As an admin does who has replaced a PC; the new one asks to be taken in by itself.
@@ -340,6 +369,16 @@ FailoverPlan MetaPauses() {
   return p;
 }
 
+// Members that can write nothing for a while, often the one that serves.
+FailoverPlan FullDisks() {
+  FailoverPlan p = Plan("FullDisks", 3);
+  p.full_disk = 4;
+  p.kill = 1;
+  p.hand_over = 1;
+  p.fault_pause_ns = 12 * kSecond;
+  return p;
+}
+
 // Members that come back with logs that ended otherwise, or with nothing.
 FailoverPlan Rejoin() {
   FailoverPlan p = Plan("Rejoin", 3);
@@ -355,8 +394,8 @@ FailoverPlan Rejoin() {
 }  // namespace
 
 const std::vector<FailoverPlan>& FailoverPlans() {
-  static const std::vector<FailoverPlan> plans = {Failover(),   FailoverStrikes(), FailoverPartitions(), ThreeMetas(), Switchover(),
-                                                  EtcdDown(), EtcdDownAndMore(), MetaPauses(),         Rejoin()};
+  static const std::vector<FailoverPlan> plans = {Failover(), FailoverStrikes(), FailoverPartitions(), ThreeMetas(), Switchover(),
+                                                  EtcdDown(), EtcdDownAndMore(), MetaPauses(), FullDisks(), Rejoin()};
   return plans;
 }
 

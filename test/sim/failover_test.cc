@@ -6,7 +6,9 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "common/sanitized.h"
 
@@ -101,6 +103,40 @@ TEST(FailoverSteps, AllLoseTheirPower) {
   for (size_t c = 0; c < w.cluster().options().clients; ++c) w.CrashClientNow(c);
   for (size_t m = 0; m < 3; ++m) w.metas().Crash(m, true);
   w.RunFor(20 * kSecond);
+  w.Finish();
+  EXPECT_EQ(w.failure(), "");
+  EXPECT_GT(w.count("last reads"), 0u);
+}
+
+// The only one that is in sync is lost. What was durable when the other one left the set is there; clients are new ones then.
+TEST(FailoverSteps, OneThatLacksSomethingIsPromoted) {
+  FailoverWorld w(8, Quiet(2));
+  w.Begin();
+  w.RunFor(8 * kSecond);
+  w.OnlyMake();
+  w.RunFor(3 * kSecond);
+  ASSERT_EQ(w.failure(), "");
+  ASSERT_TRUE(w.metas().AllIn());
+  const size_t lost = *w.metas().Primary(), left = 1 - lost;
+  const std::vector<std::set<std::string>> durable = w.DurableNames();
+  w.metas().Crash(left, false);
+  const std::set<std::string> alone = {MetaHost(lost)};
+  ASSERT_TRUE(w.RunUntil([&] { return w.metas().InForce().in_sync == alone; }, 30 * kSecond)) << w.failure() << w.metas().Describe();
+  const uint64_t files = w.count("files");
+  ASSERT_TRUE(w.RunUntil([&] { return w.count("files") > files + 5; }, 30 * kSecond)) << w.failure();
+
+  for (size_t c = 0; c < w.cluster().options().clients; ++c) w.CrashClientNow(c);
+  w.metas().Crash(lost, true);
+  w.GiveUpAllBut(durable);
+  w.metas().Start(left);
+  w.RunFor(8 * kSecond);
+  EXPECT_FALSE(w.metas().Primary()) << "it serves although something is missing";
+  w.AskToPromoteLosing(left);
+  ASSERT_TRUE(w.RunUntil([&] { return w.metas().Primary() == left; }, 60 * kSecond)) << w.failure() << w.metas().Describe();
+  ASSERT_TRUE(w.RunUntil([&] { return w.count("losses") == 1; }, 30 * kSecond)) << w.failure();
+  w.Replace(lost);
+  const uint64_t before = w.count("files");
+  EXPECT_TRUE(w.RunUntil([&] { return w.count("files") > before + 5; }, 120 * kSecond)) << w.failure() << w.metas().Describe();
   w.Finish();
   EXPECT_EQ(w.failure(), "");
   EXPECT_GT(w.count("last reads"), 0u);

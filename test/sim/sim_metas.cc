@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kLookAtMetasNs = 5 * kMillisecond;
 constexpr uint64_t kCompareEvery = 100;  // looks, on average
+constexpr int64_t kRestartNs = 5 * kSecond;  // as the unit's RestartSec
 
 uint64_t DigestOf(KvStore& kv) {
   uint64_t digest = 0xcbf29ce484222325ULL;
@@ -122,6 +123,7 @@ Task<Result<void>> SimMetas::Found() {
 void SimMetas::Start(size_t number) {
   Member* const m = members_[number].get();
   if (m->process) return;
+  if (m->full) m->media->FailNextWrite();
   MemKvOptions kv;
   kv.sync_latency_ns = static_cast<int64_t>(rng_.Between(50 * kMicrosecond, static_cast<uint64_t>(m->sync_ns)));
   OneOfSeveralParams p;
@@ -167,8 +169,20 @@ void SimMetas::Ended(Member* m, const Error&) {
   needs_.executor->Post([this, m, process = m->process.get()] {
     if (m->process.get() != process) return;
     Crash(m->number, false);
-    Start(m->number);
+    if (m->full) scope_.Spawn(StartLater(m->number));
+    else Start(m->number);
   });
+}
+
+Task<void> SimMetas::StartLater(size_t number) {
+  co_await Sleep(kRestartNs);
+  Start(number);
+}
+
+void SimMetas::SetFull(size_t number, bool full) {
+  Member& m = *members_[number];
+  m.full = full;
+  if (full && m.process) m.media->FailNextWrite();
 }
 
 void SimMetas::Crash(size_t number, bool power_cut) {

@@ -78,6 +78,8 @@ class SimMetas {
   bool up(size_t m) const { return members_[m]->process != nullptr; }
   // What a sync takes at most; counts from the member's next start.
   void SetSyncNs(size_t m, int64_t ns) { members_[m]->sync_ns = ns; }
+  // While its disk is full, the first thing that a life of it writes fails, and so it ends; its machine starts it again after a while.
+  void SetFull(size_t m, bool full);
 
   // ---- What is so now
   // Who serves; if several believe it, in the highest term.
@@ -95,6 +97,8 @@ class SimMetas {
   bool AllEqual();
   // For people.
   std::string Describe() const;
+  // What was said to be durable is lost with those that had it, and nobody is to have it any more.
+  void GiveUp() { durable_ = LogPoint(); }
 
   // "" or the first thing that may not be.
   const std::string& problem() const { return problem_; }
@@ -111,6 +115,7 @@ class SimMetas {
     Uuid store;
     bool joins = false;
     int64_t sync_ns = 2 * kMillisecond;
+    bool full = false;
     uint64_t term = 0;  // the last in which it was seen to serve
     std::shared_ptr<MemKvMedia> media;
     std::unique_ptr<MemKv> contents;
@@ -132,6 +137,7 @@ class SimMetas {
   void Compare(const Member& m);
   void Answered(Member* m, const std::string& method, const Result<WireMessage>& reply);
   void Ended(Member* m, const Error& why);
+  Task<void> StartLater(size_t number);
 
   const SimMetasNeeds needs_;
   Random rng_;

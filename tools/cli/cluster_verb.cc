@@ -1,6 +1,7 @@
 // stria cluster init: this machine becomes the first of a cluster.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/address.h"
@@ -26,6 +27,7 @@ constexpr char kNextMetas[] =
 struct InitArgs {
   std::string address, layout;
   std::vector<std::string> etcd;
+  std::string etcd_ca, etcd_cert, etcd_key;  // files
 };
 
 // This one is the first of several from now on.
@@ -34,6 +36,9 @@ Result<MemberDone> BeFirst(const Context& ctx, Machine* machine, const InitArgs&
   params.program = init.program;
   params.member.member = machine->HostName();
   params.member.etcd = args.etcd;
+  params.member.ca = args.etcd_ca;
+  params.member.cert = args.etcd_cert;
+  params.member.key = args.etcd_key;
   params.flag = "--ha-init";
   params.timeout_ns = init.timeout_ns;
   ASSIGN_OR_RETURN(const std::string text, machine->ReadFile(init.settings_file));
@@ -56,6 +61,18 @@ Result<MemberDone> BeFirst(const Context& ctx, Machine* machine, const InitArgs&
   return first;
 }
 
+Result<void> CheckEtcdFiles(const InitArgs& args) {
+  const std::pair<const char*, const std::string*> files[] = {{"--etcd-ca", &args.etcd_ca}, {"--etcd-cert", &args.etcd_cert}, {"--etcd-key", &args.etcd_key}};
+  for (const auto& [option, file] : files) {
+    if (file->empty()) continue;
+    if (args.etcd.empty()) return Error(FsError::kInval, std::string(option) + " is about etcd: name its members, too (--etcd)");
+    if (!file->starts_with('/')) return Error(FsError::kInval, std::string(option) + ": the metadata server reads it, so name the whole path");
+  }
+  if (args.etcd_cert.empty() != args.etcd_key.empty()) return Error(FsError::kInval, "--etcd-cert and --etcd-key go together");
+  if (!args.etcd_cert.empty() && args.etcd_ca.empty()) return Error(FsError::kInval, "--etcd-cert needs --etcd-ca: without it etcd is asked without TLS");
+  return Ok();
+}
+
 int RunInit(const Context& ctx, const InitArgs& args) {
   InitParams params;
   params.address = args.address;
@@ -70,6 +87,7 @@ int RunInit(const Context& ctx, const InitArgs& args) {
   if (!args.layout.empty()) {
     if (const Result<Layout> layout = ParseLayout(args.layout); !layout.ok()) return ctx.Fail(layout.error().WithContext("--layout"));
   }
+  if (const Result<void> files = CheckEtcdFiles(args); !files.ok()) return ctx.Fail(files.error());
   if (!args.etcd.empty()) {
     if (const Result<void> enough = CheckEtcd(args.etcd); !enough.ok()) return ctx.Fail(enough.error().WithContext("--etcd"));
   }
@@ -115,6 +133,9 @@ void AddClusterVerbs(CLI::App& app, Context& ctx) {
   verb->add_option("--layout", args->layout, "How files are protected unless a directory says otherwise (default raid5:4+1)");
   verb->add_option("--etcd", args->etcd, "HOST[:PORT] of each member of etcd, three at least: this is the first of several metadata servers, which take over from each other")
       ->delimiter(',');
+  verb->add_option("--etcd-ca", args->etcd_ca, "PEM file of whose certificates are believed of etcd; without it etcd is asked without TLS");
+  verb->add_option("--etcd-cert", args->etcd_cert, "PEM file of the certificate that is shown to etcd");
+  verb->add_option("--etcd-key", args->etcd_key, "PEM file of its key; the user stria reads it");
   verb->add_flag("--json", ctx.json, "Print JSON");
   verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait until it serves (default 30)")->check(CLI::Range(1, 3600));
   verb->footer("Example:\n  stria cluster init --layout raid6:4+2");

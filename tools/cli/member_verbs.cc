@@ -153,10 +153,15 @@ int RunJoin(const Context& ctx, const MemberArgs& args) {
   if (!client.ok()) return ctx.Fail(client.error());
   const Result<MemberStatusReply> status = AskMembers(**client, false);
   if (!status.ok()) return ctx.Fail(status.error());
-  if (FindMember(*status, args.name) != nullptr) {
+  // Given on the new one itself: that one says who it is, and is in no list yet.
+  const MemberState* const there = FindMember(*status, args.name);
+  const bool itself = there != nullptr && status->self == args.name && there->address.empty();
+  if (there != nullptr && !itself) {
     return ctx.Fail(Error(FsError::kExist, "a metadata server is called '" + Printable(args.name) + "' already: if its directory is a new one, remove the former first (stria meta remove)"));
   }
-  if (args.uuid.empty()) {
+  if (args.uuid.empty() && itself) {
+    request.uuid = there->uuid;
+  } else if (args.uuid.empty()) {
     const Result<Uuid> uuid = AskForUuid(ctx, args);
     if (!uuid.ok()) return ctx.Fail(uuid.error());
     request.uuid = *uuid;

@@ -304,6 +304,22 @@ TEST_F(MemberVerbsTest, JoinTakesTheUuidThatIsGiven) {
   EXPECT_EQ(Run("meta join pc4"), kExitUsage) << "without an address";
 }
 
+// On the PC that joins, whose own server is asked first: no certificate is needed to ask that one.
+TEST_F(MemberVerbsTest, WhoJoinsMaySayItItself) {
+  status_.self = "pc4";
+  MemberState own = Member("pc4", MemberRole::kJoining, false);
+  own.uuid = kNewOne;
+  own.address.clear();  // it is in no list
+  status_.members.push_back(own);
+  ASSERT_EQ(Run("meta join pc4 --address pc4"), 0) << err_.str();
+  ASSERT_EQ(changes_.size(), 1u);
+  EXPECT_EQ(changes_[0].change, MemberChange::kAdd);
+  EXPECT_EQ(changes_[0].uuid, kNewOne);
+  EXPECT_EQ(changes_[0].address, "pc4");
+  status_.members.back().address = "pc4:7424";  // now it is
+  ExpectRefused("meta join pc4 --address pc4", kExitNo, "remove the former first");
+}
+
 TEST_F(MemberVerbsTest, RemovesOnlyWhoIsOutOfTheSet) {
   ExpectRefused("meta remove pc1", kExitNo, "hand over first");
   ExpectRefused("meta remove pc2", kExitNo, "stop its stria-meta first");

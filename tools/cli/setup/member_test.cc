@@ -54,6 +54,18 @@ TEST_F(MemberSetupTest, SettingsAndServiceAreSetUpOnce) {
   EXPECT_TRUE(machine_.ran.empty()) << "what runs goes on";
 }
 
+TEST_F(MemberSetupTest, CertificatesForEtcdAreInTheSettings) {
+  params_.member.ca = "/etc/stria/etcd/ca.pem";
+  params_.member.cert = "/etc/stria/etcd/node.pem";
+  params_.member.key = "/etc/stria/etcd/node.key";
+  ASSERT_TRUE(SetUpOnce().ok());
+  const MetaSettings now = ReadMetaSettings(machine_.files[kMetaSettingsFile], "f").value();
+  EXPECT_EQ(now.ha_ca, "/etc/stria/etcd/ca.pem");
+  EXPECT_EQ(now.ha_cert, "/etc/stria/etcd/node.pem");
+  EXPECT_EQ(now.ha_key, "/etc/stria/etcd/node.key");
+  EXPECT_TRUE(SetUpOnce().ok()) << "again";
+}
+
 TEST_F(MemberSetupTest, WhatIsMeantOtherwiseIsNotChanged) {
   ASSERT_TRUE(SetUpOnce().ok());
   params_.member.member = "pc3";
@@ -63,6 +75,10 @@ TEST_F(MemberSetupTest, WhatIsMeantOtherwiseIsNotChanged) {
   EXPECT_EQ(SetUpOnce().code(), FsError::kConflict);
   params_.member.etcd.clear();
   EXPECT_TRUE(SetUpOnce().ok()) << "as the settings say";
+  params_.member.ca = "/etc/stria/etcd/ca.pem";
+  const Result<MemberDone> certificates = SetUpOnce();
+  ASSERT_EQ(certificates.code(), FsError::kConflict);
+  EXPECT_NE(certificates.error().message.find("certificates for etcd"), std::string::npos) << certificates.error();
   machine_.files[kMetaSettingsFile] = "trust = \"off\"\n";
   EXPECT_EQ(SetUpOnce().code(), FsError::kConflict);
 }

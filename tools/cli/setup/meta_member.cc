@@ -36,6 +36,10 @@ Result<std::string> WithHa(const std::string& text, const MemberParams& params, 
       return Error(FsError::kConflict, params.settings_file + " says ([ha] etcd) " + TomlStrings(now.ha_etcd) + ", and here it is " + TomlStrings(wanted.etcd) +
                                            ": change it there");
     }
+    const bool same = now.ha_ca == wanted.ca && now.ha_cert == wanted.cert && now.ha_key == wanted.key;
+    if (!wanted.ca.empty() && !same) {
+      return Error(FsError::kConflict, params.settings_file + " says other certificates for etcd ([ha] ca, cert, key): change them there");
+    }
     return text;
   }
   RETURN_IF_ERROR(CheckEtcd(wanted.etcd));
