@@ -5,6 +5,7 @@
 
 #include "common/codec.h"
 #include "meta/model/families.h"
+#include "meta/replica/last_word.h"
 #include "meta/replica/log_shape_of.h"
 #include "meta/replica/replica_log.h"
 #include "meta/replica/revival.h"
@@ -18,8 +19,6 @@ constexpr int64_t kChangeNs = 5 * kSecond;            // that a change of the re
 constexpr int64_t kStepBackGraces = 4;                // for which it lets others take over
 constexpr int kLosingTries = 10;
 constexpr int64_t kLookAgainNs = 20 * kMillisecond;
-constexpr int64_t kSayOverNs = 1 * kSecond;           // that the others are told in that this one is over
-constexpr int64_t kSayOverAgainNs = 200 * kMillisecond;
 
 bool IsBusy(MetaRole role) { return role != MetaRole::kBoot && role != MetaRole::kStandby; }
 
@@ -68,57 +67,18 @@ void MetaNode::Fail(Error error) {
   if (!fatal_.ok()) return;
   fatal_ = std::move(error);
   const MetaLife own{options_.self, election_->term()};
-  const std::string goes_on = WhoGoesOn();
+  std::string goes_on = "another one that is in sync takes over";
+  if (leads() && known()) goes_on = WhoGoesOn(*known(), options_.self, life_->primary()->rule(), store_->last().seq);
   After(election_->Resign(Now()));  // from here on nothing is answered
   if (own.term == 0) return fatal_event_.Set();
   if (options_.alarm) options_.alarm(options_.self + " serves no more in term " + std::to_string(own.term) + " (" + fatal_.message + "); " + goes_on);
-  scope_.Spawn(SayOver(own));
-}
-
-// For people, before the life is ended.
-std::string MetaNode::WhoGoesOn() const {
-  if (!life_ || life_->ended() || !known()) return "another one that is in sync takes over";
-  const CommitSeq last = store_->last().seq;
-  std::string best;
-  CommitSeq has;
-  for (const std::string& name : known()->in_sync) {
-    if (name == options_.self) continue;
-    const CommitSeq durable = std::min(life_->primary()->rule().durable(name), last);
-    if (best.empty() || durable > has) best = name, has = durable;
-  }
-  if (best.empty()) return "no other one is in sync: nobody serves until it is back";
-  if (has == last) return best + " has everything, and can take over";
-  return best + " has everything that was acknowledged as durable, and can take over; of what came after that it lacks up to " + std::to_string(last.v - has.v) + " changes";
+  scope_.Spawn(EndWith(own));
 }
 
 // Nobody waits for promises that bind to nothing. Who is not reached does.
-Task<void> MetaNode::SayOver(MetaLife life) {
-  TaskScope calls;
-  if (known()) {
-    for (const auto& [name, member] : known()->members) {
-      if (name != options_.self) calls.Spawn(TellOver(life, name, member.address));
-    }
-  }
-  const int64_t until = Now() + kSayOverNs;
-  while (calls.running() > 0 && Now() < until) co_await Sleep(kLookAgainNs);
-  calls.CancelAll();
+Task<void> MetaNode::EndWith(MetaLife life) {
+  if (known()) co_await SayOver(env_.replicas, options_.cluster, life, known()->members);
   fatal_event_.Set();
-}
-
-Task<void> MetaNode::TellOver(MetaLife life, std::string member, std::string address) {
-  const std::shared_ptr<ReplicaService> other = env_.replicas->ConnectReplica(address);
-  while (true) {
-    AppendRequest over;
-    over.header.cluster = options_.cluster;
-    over.header.timeout_ns = kSayOverNs;
-    over.term = life.term;
-    over.primary = life.member;
-    over.to = member;
-    over.over = true;
-    const std::optional<Result<AppendReply>> told = co_await WithTimeout(kSayOverAgainNs, other->Append(std::move(over)));
-    if (told && told->ok()) co_return;
-    co_await Sleep(kLookAgainNs);
-  }
 }
 
 void MetaNode::Ended(uint64_t term, const std::string& primary) {

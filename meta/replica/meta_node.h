@@ -148,9 +148,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   void TellChange();
   void EndLife();
   void Fail(Error error);
-  std::string WhoGoesOn() const;
-  Task<void> SayOver(MetaLife life);
-  Task<void> TellOver(MetaLife life, std::string member, std::string address);
+  Task<void> EndWith(MetaLife life);
   // ---- The coordinator
   void ReadSoon();
   Task<void> ReadRegister();
