@@ -79,7 +79,9 @@ void Election::Stop(int64_t now_ns, Actions* out) {
 int64_t Election::SilentNs(int64_t now_ns) const {
   const Promises::Given last = promises_->Last();
   const int64_t silent_ns = now_ns - std::max(silent_from_ns_, last.at_ns);
-  return last.over ? std::max(silent_ns, options_.grace_ns) : silent_ns;
+  // Of a life that is over nothing more is heard. Another one that the register names since then has its time to be heard.
+  const bool over = last.over && (!known_ || last.to->term >= known_->term);
+  return over ? std::max(silent_ns, options_.grace_ns) : silent_ns;
 }
 
 int64_t Election::GraceNs() const {

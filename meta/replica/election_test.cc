@@ -85,6 +85,33 @@ TEST(Promises, OneThatIsOverBindsNobody) {
   EXPECT_FALSE(p.Last().over);
 }
 
+// Beats have connections of their own: the first one may come after the last word.
+TEST(Promises, NoneFollowsToALifeThatIsOver) {
+  Promises p(0);
+  p.Open(4);
+  EXPECT_EQ(p.OnBeat({"c", 4}, 100), BeatAnswer::kPromised);
+  EXPECT_FALSE(p.Over({"a", 5})) << "the last promise is to another";
+  EXPECT_EQ(p.OnBeat({"a", 5}, 200), BeatAnswer::kSilent);
+  EXPECT_EQ(p.Last().to, (MetaLife{"c", 4}));
+  EXPECT_EQ(p.Last().at_ns, 100);
+  EXPECT_FALSE(p.Last().over) << "that one may still count on it";
+  EXPECT_EQ(p.OnBeat({"a", 6}, 300), BeatAnswer::kPromised);
+}
+
+// In one step with the look, as beats come from another thread.
+TEST(Promises, CloseAtOnceIfTheLastIsOver) {
+  Promises p(0);
+  p.Open(5);
+  EXPECT_EQ(p.OnBeat({"a", 5}, 100), BeatAnswer::kPromised);
+  EXPECT_FALSE(p.CloseIfSilent(110, 50));
+  EXPECT_TRUE(p.Over({"a", 5}));
+  EXPECT_EQ(p.OnBeat({"c", 6}, 115), BeatAnswer::kPromised);
+  EXPECT_FALSE(p.CloseIfSilent(120, 50)) << "another one has been promised since";
+  EXPECT_TRUE(p.Over({"c", 6}));
+  EXPECT_TRUE(p.CloseIfSilent(120, 50));
+  EXPECT_EQ(p.OnBeat({"c", 7}, 130), BeatAnswer::kHigherTerm);
+}
+
 TEST(Election, WhoHasSaidThatItIsOverIsNotWaitedFor) {
   B b;
   b.See(Named("a", {"a", "b"}, 4, 10));
@@ -104,6 +131,28 @@ TEST(Election, WhoHasSaidThatItIsOverIsNotWaitedFor) {
   EXPECT_EQ(swap.value.primary, "b");
   b.See(swap.value);
   EXPECT_EQ(b.e.role(), MetaRole::kPrimary) << "it opens at once";
+}
+
+// Two are told that the primary is over, and one of them has its place: the other one does not take it away again before it is heard.
+TEST(Election, AnotherThatHasThePlaceOfOneThatIsOverIsWaitedFor) {
+  B b;
+  b.See(Named("a", {"a", "b", "c"}, 4, 10));
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+  ASSERT_TRUE(b.promises.Over({"a", 4}));
+  b.Tick(100);
+  ASSERT_EQ(b.e.role(), MetaRole::kCandidate);
+  b.See(Named("a", {"a", "b", "c"}, 4, 10));
+  b.Tick(300);
+  ASSERT_TRUE(b.Did(Kind::kSwap));
+  b.See(Named("c", {"b", "c"}, 5, 11));  // its own comes too late
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  b.Tick(100);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_EQ(b.Beat("c", 5), BeatAnswer::kPromised);
+  b.Tick(4999);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  b.Tick(1);
+  EXPECT_EQ(b.e.role(), MetaRole::kCandidate) << "as of any other";
 }
 
 TEST(Election, AnswersNobodyBeforeItHasReadTheRegister) {

@@ -15,7 +15,7 @@ BeatAnswer Promises::OnBeat(const MetaLife& from, int64_t now_ns) {
   std::lock_guard<std::mutex> lock(mu_);
   if (!open_) return from.term > given_.term ? BeatAnswer::kHigherTerm : BeatAnswer::kSilent;
   if (from.term < given_.term) return BeatAnswer::kLowerTerm;
-  if (given_.over && given_.to == from) return BeatAnswer::kSilent;  // sent before it ended
+  if (ended_ == from) return BeatAnswer::kSilent;  // sent before it ended
   given_.at_ns = std::max(given_.at_ns, now_ns);
   given_.over = false;
   given_.to = from;
@@ -25,6 +25,7 @@ BeatAnswer Promises::OnBeat(const MetaLife& from, int64_t now_ns) {
 
 bool Promises::Over(const MetaLife& life) {
   std::lock_guard<std::mutex> lock(mu_);
+  if (life.term >= given_.term) ended_ = life;
   if (given_.to != life || given_.over) return false;
   given_.over = true;
   return true;
@@ -43,7 +44,7 @@ void Promises::Close() {
 
 bool Promises::CloseIfSilent(int64_t now_ns, int64_t silent_ns) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (now_ns - given_.at_ns < silent_ns) return false;
+  if (!given_.over && now_ns - given_.at_ns < silent_ns) return false;
   open_ = false;
   return true;
 }

@@ -28,14 +28,16 @@ class Promises {
   BeatAnswer OnBeat(const MetaLife& from, int64_t now_ns);
 
   // That life answers nothing any more, and never will: it has said so itself. If the last promise was to it, that binds nobody any more,
-  // and none follows: true. Nor does an earlier promise: who beats has waited, or was let in, until all earlier lives were over.
+  // true. Nor does an earlier promise: who beats has waited, or was let in, until all earlier lives were over. Whatever the last one was to,
+  // none follows: a beat of that life comes late, by another connection.
   bool Over(const MetaLife& life);
 
   // From now on it promises to primaries of this term or a later one.
   void Open(uint64_t term);
   // From now on it promises nothing: it has asked for the primary's place, or has it. Nobody it beats to is answered after this returns.
   void Close();
-  // The same if that is so at the moment, and nothing else: since nothing was promised for silent_ns; since the last promise was to `to`.
+  // The same if that is so at the moment, and nothing else: since nothing was promised for silent_ns, or that is over; since the last promise
+  // was to `to`.
   bool CloseIfSilent(int64_t now_ns, int64_t silent_ns);
   bool CloseIfLastTo(const MetaLife& to);
 
@@ -52,6 +54,7 @@ class Promises {
   mutable std::mutex mu_;
   bool open_ = false;  // guarded by mu_
   Given given_;        // guarded by mu_
+  std::optional<MetaLife> ended_;  // guarded by mu_: the last that has said so
 };
 
 }  // namespace stria
