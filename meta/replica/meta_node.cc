@@ -70,6 +70,7 @@ void MetaNode::Fail(Error error) {
   std::string goes_on = "another one that is in sync takes over";
   if (leads() && known()) goes_on = WhoGoesOn(*known(), options_.self, life_->primary()->rule(), store_->last().seq);
   After(election_->Resign(Now()));  // from here on nothing is answered
+  beats_->Close();
   if (own.term == 0) return fatal_event_.Set();
   if (options_.alarm) options_.alarm(options_.self + " serves no more in term " + std::to_string(own.term) + " (" + fatal_.message + "); " + goes_on);
   scope_.Spawn(EndWith(own));
@@ -264,9 +265,9 @@ Task<void> MetaNode::AskOther(uint64_t attempt, std::string member, std::string 
 
 Task<void> MetaNode::TickLoop() {
   while (true) {
+    if (options_.held) co_await options_.held();
     // A follower that can write nothing is of no use to anybody. While it serves, who serves finds that.
     if (!store_->failure().ok() && !life_) Fail(store_->failure().WithContext("the store of this metadata server"));
-    if (options_.held) co_await options_.held();
     const int64_t step_ns = beats_->Tick(Now());
     if (const uint64_t term = beats_->TakeHigherTerm(); term != 0) After(election_->OnTerm(Now(), term));
     // What it has promised to, it is to know of.
@@ -399,6 +400,8 @@ Error MetaNode::WhyAway() const {
 
 Result<AskReply> MetaNode::AnswerAsk() const {
   if (role() == MetaRole::kBoot) return Error(FsError::kNotReady, "this metadata server has not read the register yet");
+  // Nobody is to let it go first for its longer log, or to count on it.
+  if (!fatal_.ok()) return Error(FsError::kNotReady, "this metadata server ends: " + fatal_.message);
   AskReply reply;
   reply.term = std::max(promises_->term(), known()->term);
   reply.last = store_->last();
@@ -556,6 +559,8 @@ Task<Result<Register>> MetaNode::TakeOverLosing(std::string again, std::set<std:
 Task<void> MetaNode::Leave() {
   if (serving()) (void)co_await HandOver("");
   After(election_->Resign(Now()));
+  // It follows as long as others reach it, and no longer seems to: to listen no more may take seconds.
+  beats_->Close();
   while (life_) co_await Sleep(kLookAgainNs);
 }
 

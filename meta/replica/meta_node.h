@@ -103,7 +103,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   std::string WhereSentence() const;  // the same for people and for those that ask the wrong one
   // While it does not serve, for who asks it: kNotReady, it is about to, and nobody else is; else kNotLeader with WhereSentence.
   Error WhyAway() const;
-  // kNotReady: the register was not read since the start.
+  // kNotReady: the register was not read since the start, or its store has failed.
   Result<AskReply> AnswerAsk() const;
   // This member, and as far as it knows of them the others.
   MemberState OwnState() const;

@@ -14,6 +14,7 @@
 #include "common/sabotage.h"
 #include "common/sabotage_testing.h"
 #include "common/sanitized.h"
+#include "meta/replica/meta_node_testing.h"
 #include "meta/replica/node_world.h"
 
 namespace stria {
@@ -24,48 +25,6 @@ uint64_t SettingOf(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
-
-// Three members; nothing fails unasked.
-class MetaNodeTest : public testing::Test {
- protected:
-  using Member = NodeWorld::Member;
-
-  void SetUp() override {
-    w_.StartAll();
-    ASSERT_TRUE(w_.RunUntil([&] { return w_.AllIn() && Acked(20); }, 30 * kSecond)) << w_.in_force().in_sync.size();
-    ASSERT_EQ(w_.Primary(), &a_);
-    term_ = Term(a_);
-  }
-  void TearDown() override { EXPECT_EQ(w_.problem(), ""); }
-
-  static uint64_t Term(Member& m) { return m.node->life()->life().term; }
-  bool Acked(uint64_t more) const { return w_.counts().acked >= from_ + more; }
-  // Durable writes are acknowledged again.
-  bool GoesOn(int64_t ns = 10 * kSecond) {
-    from_ = w_.counts().acked;
-    return w_.RunUntil([&] { return Acked(20); }, ns);
-  }
-  bool AnotherServes(Member& than) {
-    return w_.RunUntil([&] { return w_.Primary() != nullptr && w_.Primary() != &than && Term(*w_.Primary()) > term_; }, 10 * kSecond);
-  }
-  ChangeMembersRequest Change(MemberChange change, const std::string& name) {
-    ChangeMembersRequest r;
-    r.change = change;
-    r.name = name;
-    return r;
-  }
-  bool Alarmed(const std::string& how) const {
-    return std::any_of(w_.alarms().begin(), w_.alarms().end(), [&](const std::string& a) { return a.starts_with(how); });
-  }
-  Result<MemberStatusReply> Status(Member& m) { return w_.Ask(m, m.desk->MemberStatus({})); }
-
-  NodeWorld w_{11, 3};
-  Member& a_ = w_.member(0);
-  Member& b_ = w_.member(1);
-  Member& c_ = w_.member(2);
-  uint64_t from_ = 0;
-  uint64_t term_ = 0;
-};
 
 TEST_F(MetaNodeTest, OneServesAndAllHaveEverything) {
   EXPECT_TRUE(GoesOn());
@@ -357,6 +316,12 @@ TEST_F(MetaNodeTest, WhoLeavesGivesItsPlaceAway) {
   }(a_.node.get(), &left));
   ASSERT_TRUE(w_.RunUntil([&] { return left; }, 10 * kSecond));
   EXPECT_FALSE(a_.serves());
+  // What listens may take seconds to end; it does not seem to be there meanwhile.
+  BeatRequest beat;
+  beat.term = w_.in_force().term + 1;
+  beat.primary = "m1";
+  beat.to = "m0";
+  EXPECT_EQ(w_.Ask(a_, a_.answerer->Beat(beat)).code(), FsError::kNotReady);
   ASSERT_TRUE(AnotherServes(a_));
   EXPECT_TRUE(GoesOn());
   w_.RunFor(5 * kSecond);
@@ -421,82 +386,6 @@ TEST_F(MetaNodeTest, StatusOfAllAtAnyMember) {
   EXPECT_FALSE(gone.in_sync);
   EXPECT_GT(gone.lag, 0u);
   EXPECT_NE(gone.problem, "");
-}
-
-// It says nothing of its disk any more, and its process ends and is started again.
-TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
-  std::optional<Error> fatal;
-  b_.answering->Spawn(b_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
-  w_.RunFor(1 * kSecond);
-  EXPECT_FALSE(fatal.has_value());
-  b_.media->FailNextWrite();
-  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
-  EXPECT_NE(fatal->message.find("store of this metadata server"), std::string::npos) << *fatal;
-  // Nor does it become the primary, if that one is lost now.
-  w_.Crash(a_, false);
-  w_.RunFor(5 * kSecond);
-  EXPECT_NE(b_.node->role(), MetaRole::kPrimary);
-  w_.Crash(b_, false);
-  w_.Start(b_);
-  w_.Start(a_);
-  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
-  EXPECT_TRUE(GoesOn());
-}
-
-// The primary's own store: it says that it serves no more, so nobody waits for what was promised to it.
-TEST_F(MetaNodeTest, WhoseStoreHasFailedTellsTheOthers) {
-  w_.ExpectAlarms();
-  std::optional<Error> fatal;
-  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
-  a_.media->FailNextSync();
-  ASSERT_TRUE(w_.RunUntil([&] { return !a_.serves(); }, 5 * kSecond));
-  // Another one has the place sooner than by the silence of the former one, which is a second.
-  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().term > term_; }, 700 * kMillisecond));
-  ASSERT_TRUE(AnotherServes(a_));
-  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 2 * kSecond));
-  EXPECT_TRUE(Alarmed("m0: m0 serves no more in term " + std::to_string(term_)));
-  EXPECT_TRUE(Alarmed("m1: the primary of the metadata servers, m0, has said that it serves no more"));
-  EXPECT_FALSE(a_.serves());
-  w_.Crash(a_, true);
-  EXPECT_TRUE(GoesOn());
-  w_.Start(a_);
-  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
-  EXPECT_TRUE(GoesOn());
-}
-
-// One that cannot be told waits, as for a primary that is lost.
-TEST_F(MetaNodeTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
-  w_.ExpectAlarms();
-  std::optional<Error> fatal;
-  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
-  a_.media->FailNextSync();
-  for (const char* other : {"m1", "m2"}) {
-    w_.Cut("m0", other, true);
-    w_.Cut(other, "m0", true);
-  }
-  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond)) << "it does not wait for ever";
-  EXPECT_FALSE(a_.serves());
-  w_.Crash(a_, true);
-  ASSERT_TRUE(AnotherServes(a_));
-  EXPECT_TRUE(GoesOn());
-}
-
-// The same when it is alone: there is nobody to tell, and nothing is lost.
-TEST_F(MetaNodeTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
-  w_.ExpectAlarms();
-  w_.Crash(b_, false);
-  w_.Crash(c_, false);
-  ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync.size() == 1; }, 10 * kSecond));
-  ASSERT_TRUE(GoesOn());
-  std::optional<Error> fatal;
-  a_.answering->Spawn(a_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
-  a_.media->FailNextSync();
-  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
-  EXPECT_NE(w_.alarms().at(0).find("no other one is in sync"), std::string::npos) << w_.alarms().at(0);
-  w_.Crash(a_, true);
-  w_.Start(a_);
-  ASSERT_TRUE(w_.RunUntil([&] { return a_.serves(); }, 10 * kSecond));
-  EXPECT_TRUE(GoesOn());
 }
 
 // An address that leads to another member: that one does not acknowledge in place of who was meant.

@@ -87,8 +87,8 @@ class NodeWorld::House final : public ServingHouse {
   Task<void> Durably(LogPoint point) {
     const std::shared_ptr<AnswerGate> gate = opening_.gate;
     const Result<void> synced = co_await opening_.store->Sync();
-    if (!synced.ok()) co_return SeeFailure();
     co_await world_->Hung(member_->name);
+    if (!synced.ok()) co_return SeeFailure();
     const Result<void> may = co_await gate->Leave();
     if (may.ok()) world_->Acknowledged(opening_.life, point);
   }

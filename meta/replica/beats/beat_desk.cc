@@ -35,7 +35,6 @@ void BeatDesk::SetListed(bool listed) {
 }
 
 void BeatDesk::Close() {
-  promises_.Close();
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
   life_ = {};

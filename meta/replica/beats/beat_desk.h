@@ -77,7 +77,7 @@ class BeatDesk {
   int64_t Tick(int64_t now_ns);
   // Whether the register lists the directory of this member. Until then nothing is answered.
   void SetListed(bool listed);
-  // The node is gone: nothing is answered or sent any more.
+  // The node is gone, or about to go: nothing is answered or sent any more, so that the others do not count on it. Idempotent.
   void Close();
   // Sends beats of this life from now on, to those that are connected; none are yet. What was promised to an earlier one is forgotten.
   void BeginLife(const MetaLife& life);
