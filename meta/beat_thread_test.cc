@@ -11,9 +11,13 @@
 #include <vector>
 
 #include "common/exec/loop_executor.h"
+#include "common/exec/pool.h"
 #include "common/exec/task.h"
+#include "common/temp_dir.h"
 #include "proto/bulk_transport.h"
+#include "proto/secured_ends.h"
 #include "proto/transport.h"
+#include "trust/trust_testing.h"
 
 namespace stria {
 namespace {
@@ -137,6 +141,87 @@ TEST(BeatThread, BeatsWhileTheLogicIsInTheMiddleOfAStep) {
   const uint64_t sent = primary->figures().sent;
   while (primary->figures().sent < sent + 5) std::this_thread::sleep_for(kLookAgain);
   EXPECT_EQ(standby->promises()->Last().at_ns, last);
+}
+
+// ---- With certificates
+
+// A metadata server's directory of them, and what it makes of it.
+struct Proof {
+  Proof(const TestCluster& cluster, const std::string& name) : certificate(cluster.Sign(key, Role::kMeta, name)) {
+    Write(cluster.bundle);
+    SecuredEndsOptions o;
+    o.own = o.lets_in = o.talks_to = {Role::kMeta};
+    o.now_s = [] { return kTestNowS; };
+    ends = SecuredEnds::Open(dir.path(), std::move(o)).value();
+  }
+  void Write(const Bundle& believed) const {
+    EXPECT_TRUE(CredentialFiles::SaveNode(dir.path(), key, certificate).ok());
+    EXPECT_TRUE(CredentialFiles::SaveBundle(dir.path(), believed).ok());
+  }
+  const TempDir dir;
+  const PrivateKey key = PrivateKey::Make();
+  Certificate certificate;
+  std::unique_ptr<SecuredEnds> ends;
+};
+
+DispatchOptions Proved() {
+  DispatchOptions o;
+  o.proved = true;
+  return o;
+}
+
+// Until some beats in a row were sent and none was answered.
+bool FallsSilent(const BeatDesk& primary, const BeatDesk& standby) {
+  for (int tries = 0; tries < 600; ++tries) {
+    const uint64_t given = standby.figures().given, sent = primary.figures().sent;
+    for (int looks = 0; looks < 6000 && primary.figures().sent < sent + 10; ++looks) std::this_thread::sleep_for(kLookAgain);
+    if (standby.figures().given == given) return primary.figures().sent >= sent + 10;
+  }
+  return false;
+}
+
+// Its client and its server take what the ends take: where metadata servers are, who was revoked, and certificates of another authority.
+TEST(BeatThread, ChangesOfWhoIsBelievedCountForItToo) {
+  LoopExecutor ex;
+  ex.MakeCurrent();
+  const TestCluster cluster, next;
+  Proof a(cluster, "a"), b(cluster, "b");
+  const auto standby = std::make_shared<BeatDesk>("b", kTheirCluster, kOften, ex.NowNs());
+  const auto primary = std::make_shared<BeatDesk>("a", kTheirCluster, kOften, ex.NowNs());
+  standby->SetListed(true);
+  standby->promises()->Open(5);
+  BeatThread of_standby({.desk = standby, .ends = b.ends.get(), .admission = Proved()});
+  b.ends->OnChange([&] { of_standby.Judge(); });
+  LongSteps nothing(primary.get());
+  BulkServerOptions options;
+  b.ends->Secure(&options);
+  options.aside = [&](std::shared_ptr<BulkHandedOn> arrival) { of_standby.Take(std::move(arrival)); };
+  BulkServer listener(&ex, &nothing, std::move(options));
+  const std::string address = listener.Start("127.0.0.1:0").value();
+  BeatThread of_primary({.desk = primary, .ends = a.ends.get(), .admission = Proved()});
+  a.ends->OnChange([&] { of_primary.Judge(); });
+  a.ends->ExpectMetas({address});  // as the register says; nobody else is believed to be one
+  primary->BeginLife({"a", 5});
+  primary->Connect("b", address);
+  EXPECT_TRUE(WaitForPromises(primary.get(), 3));
+
+  b.ends->TakeTrust(cluster.bundle.ToPem(), {a.certificate.serial()});
+  EXPECT_TRUE(FallsSilent(*primary, *standby)) << "a revoked member is still answered";
+
+  const Bundle both = Bundle::Of({cluster.authority.certificate(), next.authority.certificate()}).value();
+  b.ends->TakeTrust(both.ToPem(), {a.certificate.serial()});
+  a.certificate = next.Sign(a.key, Role::kMeta, "a");
+  a.Write(both);
+  InlinePool pool;
+  TaskScope scope;
+  scope.Spawn([](SecuredEnds* ends, Pool* files, LoopExecutor* loop) -> Task<void> {
+    loop->EndHelp();
+    co_await ends->Refresh(files);
+    loop->Stop();
+  }(a.ends.get(), &pool, &ex));
+  ex.Run();
+  (void)primary->TakePromises();
+  EXPECT_TRUE(WaitForPromises(primary.get(), 3)) << "its certificate of the new authority is not shown, or not believed";
 }
 
 TEST(BeatThread, EndsAtAnyMoment) {
