@@ -76,9 +76,10 @@ TEST_F(LastWordTest, WhoseStoreHasFailedIsFollowedByOne) {
 // What fails in a long step is found when that ends: until then it beats, and keeps its place.
 TEST_F(LastWordTest, AStoreThatFailsInALongStepIsToldOfAfterIt) {
   w_.ExpectAlarms();
-  a_.media->FailNextSync();
+  w_.FailSync(a_);
   w_.Hang(a_, 2 * kSecond);
   w_.RunFor(1900 * kMillisecond);
+  EXPECT_FALSE(a_.node->store().failure().ok());
   EXPECT_TRUE(a_.serves());
   EXPECT_EQ(w_.in_force().term, term_);
   EXPECT_TRUE(w_.alarms().empty()) << w_.alarms().front();

@@ -48,6 +48,7 @@ class NodeWorld::House final : public ServingHouse {
   }
   int64_t TokenTimeNs() const override { return world_->ex().WallNs(); }
   const std::shared_ptr<AnswerGate>& gate() const { return opening_.gate; }
+  void Sync() { work_->Spawn(Durably(member_->node->store().last())); }
 
  private:
   Result<void> Write(const KvBatch& batch) {
@@ -401,6 +402,12 @@ void NodeWorld::Wipe(Member& m) {
   CHECK(!m.up, "a member is wiped that runs");
   m.media = std::make_shared<MemKvMedia>(kReplicatedFamilies);
   m.uuid = {7, ++uuids_};
+}
+
+void NodeWorld::FailSync(Member& m) {
+  CHECK(m.serves(), "who does not serve writes nothing");
+  m.media->FailNextSync();
+  m.house->Sync();
 }
 
 NodeWorld::Member* NodeWorld::Primary() {

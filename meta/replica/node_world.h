@@ -69,6 +69,7 @@ class NodeWorld {
   void Wipe(Member& m);  // it is down; its disk is a new one, with another uuid
   void Stop(Member& m, int64_t ns) { m.stopped_until_ns = ex_.NowNs() + ns; }
   void Hang(Member& m, int64_t ns) { m.hangs_until_ns = ex_.NowNs() + ns; }
+  void FailSync(Member& m);  // what it writes: one that begins now
   void Cut(const std::string& from, const std::string& to, bool cut);
   void SetWriting(bool writing) { writing_ = writing; }
   // Something fails that people should know of: alarms are right from now on, and kept ("m0: ..").
