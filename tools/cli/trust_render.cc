@@ -106,7 +106,7 @@ std::string RenderAuthorities(const ChangeAuthorityReply& r, int64_t now_s) {
            Count(a.in_force, "certificate", "certificates") + " in use";
     if (!a.whose.empty()) out += ": " + PrintableList(a.whose) + (a.in_force > a.whose.size() ? ", .." : "");
     out += "\n";
-    if (!a.lacking.empty()) out += "  metadata servers: " + Printable(Joined(a.lacking)) + "\n";
+    if (!a.lacking.empty()) out += "  metadata servers: " + Printable(absl::StrJoin(a.lacking, ", ")) + "\n";
   }
   return out;
 }
