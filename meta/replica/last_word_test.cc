@@ -110,6 +110,9 @@ TEST_F(LastWordTest, WhoIsNotToldWaitsAsForOneThatIsLost) {
 // The same when it is alone: there is nobody to tell, and nothing is lost.
 TEST_F(LastWordTest, TheLastOneWhoseStoreHasFailedIsBackWhenItIsStarted) {
   w_.ExpectAlarms();
+  ChangeMembersRequest least = Change(MemberChange::kMinInSync, "");
+  least.min_in_sync = 1;
+  ASSERT_TRUE(w_.Ask(a_, a_.desk->ChangeMembers(least)).ok() || w_.in_force().min_in_sync == 1);
   w_.Crash(b_, false);
   w_.Crash(c_, false);
   ASSERT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync.size() == 1; }, 10 * kSecond));
