@@ -20,6 +20,18 @@ auto InAnySession(MetaSession& session, MakeCall call) -> decltype(call()) {
   }
 }
 
+template <class MakeCall>
+auto AfterWaiting(MetaSession& session, MakeCall call) -> decltype(call()) {
+  CO_RETURN_IF_ERROR(co_await session.WaitNext());
+  co_return co_await call();
+}
+
+// Makes a change that begins when the session is lost already, and needs nothing of it, in the next one.
+template <class MakeCall>
+auto InNextSession(MetaSession& session, MakeCall call) -> decltype(call()) {
+  return session.fenced() ? AfterWaiting(session, std::move(call)) : call();
+}
+
 }  // namespace
 
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader, KernelCache& kernel)
@@ -48,29 +60,41 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
 }
 
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
-  return rooms_->attr_calls.SetAttr(std::move(who), ino, std::move(set));
+  return InNextSession(rooms_->session(), [this, who = std::move(who), ino, set = std::move(set)]() mutable {
+    return rooms_->attr_calls.SetAttr(std::move(who), ino, std::move(set));
+  });
 }
 
 Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode, uint64_t rdev,
                                      std::string target) {
-  return rooms_->names.MakeNode(std::move(who), parent, std::move(name), type, mode, rdev, std::move(target));
+  return InNextSession(rooms_->session(), [=, this, who = std::move(who), name = std::move(name), target = std::move(target)]() mutable {
+    return rooms_->names.MakeNode(std::move(who), parent, std::move(name), type, mode, rdev, std::move(target));
+  });
 }
 
 Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
-  return rooms_->names.Unlink(std::move(who), parent, std::move(name));
+  return InNextSession(rooms_->session(), [this, who = std::move(who), parent, name = std::move(name)]() mutable {
+    return rooms_->names.Unlink(std::move(who), parent, std::move(name));
+  });
 }
 
 Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
-  return rooms_->names.Rmdir(std::move(who), parent, std::move(name));
+  return InNextSession(rooms_->session(), [this, who = std::move(who), parent, name = std::move(name)]() mutable {
+    return rooms_->names.Rmdir(std::move(who), parent, std::move(name));
+  });
 }
 
 Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent, std::string new_name,
                                bool no_replace, bool exchange) {
-  return rooms_->names.Rename(std::move(who), parent, std::move(name), new_parent, std::move(new_name), no_replace, exchange);
+  return InNextSession(rooms_->session(), [=, this, who = std::move(who), name = std::move(name), new_name = std::move(new_name)]() mutable {
+    return rooms_->names.Rename(std::move(who), parent, std::move(name), new_parent, std::move(new_name), no_replace, exchange);
+  });
 }
 
 Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name) {
-  return rooms_->names.Link(std::move(who), ino, new_parent, std::move(new_name));
+  return InNextSession(rooms_->session(), [this, who = std::move(who), ino, new_parent, new_name = std::move(new_name)]() mutable {
+    return rooms_->names.Link(std::move(who), ino, new_parent, std::move(new_name));
+  });
 }
 
 Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
@@ -98,11 +122,15 @@ Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
 }
 
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create, bool replace) {
-  return rooms_->xattrs.SetXattr(std::move(who), ino, std::move(name), std::move(value), create, replace);
+  return InNextSession(rooms_->session(), [=, this, who = std::move(who), name = std::move(name), value = std::move(value)]() mutable {
+    return rooms_->xattrs.SetXattr(std::move(who), ino, std::move(name), std::move(value), create, replace);
+  });
 }
 
 Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
-  return rooms_->xattrs.RemoveXattr(std::move(who), ino, std::move(name));
+  return InNextSession(rooms_->session(), [this, who = std::move(who), ino, name = std::move(name)]() mutable {
+    return rooms_->xattrs.RemoveXattr(std::move(who), ino, std::move(name));
+  });
 }
 
 Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
@@ -111,12 +139,18 @@ Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
 
 Task<Result<OpenedFile>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive, bool truncate,
                                  VfsHandle flags) {
-  return rooms_->file_calls.Create(std::move(who), parent, std::move(name), mode, exclusive, truncate, std::move(flags));
+  return InNextSession(rooms_->session(), [=, this, who = std::move(who), name = std::move(name), flags = std::move(flags)]() mutable {
+    return rooms_->file_calls.Create(std::move(who), parent, std::move(name), mode, exclusive, truncate, std::move(flags));
+  });
 }
 
 Task<Result<OpenedFile>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
   // A truncation that may have been done is not done again: others may have written since.
-  if (truncate) return rooms_->file_calls.Open(std::move(who), ino, truncate, std::move(flags));
+  if (truncate) {
+    return InNextSession(rooms_->session(), [this, who = std::move(who), ino, flags = std::move(flags)]() mutable {
+      return rooms_->file_calls.Open(std::move(who), ino, true, std::move(flags));
+    });
+  }
   return InAnySession(rooms_->session(), [this, who = std::move(who), ino, flags = std::move(flags)] {
     return rooms_->file_calls.Open(who, ino, false, flags);
   });

@@ -1,5 +1,5 @@
 // A session is lost together with a change: the server forgot the change in a restart, and others went on without it. Calls that
-// only read are answered in the next session.
+// only read are answered in the next session. Changes that begin when it is lost, and there is no next one yet, are made in that.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -67,6 +67,47 @@ TEST_P(LostSessionOf, ACallThatNeedsNothingOfItIsAnswered) {
   EXPECT_EQ(answers, std::vector<FsError>{FsError::kOk});
 }
 INSTANTIATE_TEST_SUITE_P(Calls, LostSessionOf, testing::Range(0, kCalls));
+
+Task<void> Begin(Vfs* vfs, int change, InodeId file, std::vector<FsError>* answers) {
+  SetAttrIn set;
+  set.mode = 0640;
+  VfsHandle flags;
+  flags.read = flags.write = true;
+  FsError answer = FsError::kOk;
+  switch (change) {
+    case 0: answer = (co_await vfs->Rename(kRoot, kRootInode, "a", kRootInode, "b", true, false)).code(); break;
+    case 1: answer = (co_await vfs->Unlink(kRoot, kRootInode, "c")).code(); break;
+    case 2: answer = (co_await vfs->MakeNode(kRoot, kRootInode, "d", FileType::kDirectory, 0755, 0, "")).code(); break;
+    case 3: answer = (co_await vfs->Link(kRoot, file, kRootInode, "l")).code(); break;
+    case 4: answer = (co_await vfs->SetAttr(kRoot, file, set)).code(); break;
+    case 5: answer = (co_await vfs->SetXattr(kRoot, file, "user.x", "v", false, false)).code(); break;
+    case 6: {
+      const auto made = co_await vfs->Create(kRoot, kRootInode, "e", 0644, true, false, flags);
+      answer = made.code();
+      if (made.ok()) (void)co_await vfs->Release(kRoot, made->handle);
+      break;
+    }
+  }
+  answers->push_back(answer);
+}
+
+constexpr int kChangesOfNames = 7;
+
+TEST_F(Gaps, AChangeThatBeginsWhenTheSessionIsLostIsMadeInTheNextOne) {
+  const InodeId ino = Create(1, kRootInode, "f", Block('a'));
+  Create(1, kRootInode, "a", Block('b'));
+  Create(1, kRootInode, "c", Block('c'));
+  RunFor(10 * kSecond);
+  GapOf(0, 3600 * kSecond);  // longer than the server remembers a session that has lapsed
+  MetaSession& session = cluster_.client(0).session();
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return session.fenced(); }, cluster_.executor().NowNs() + 60 * kSecond));
+  std::vector<FsError> answers;
+  for (int i = 0; i < kChangesOfNames; ++i) cluster_.scope(0).Spawn(Begin(&vfs(0), i, ino, &answers));
+  EXPECT_TRUE(session.fenced());
+  RunFor(20 * kSecond);
+  EXPECT_EQ(answers, std::vector<FsError>(kChangesOfNames, FsError::kOk));
+  EXPECT_EQ(Do(vfs(1).Lookup(kRoot, kRootInode, "b")).code(), FsError::kOk);
+}
 
 }  // namespace
 }  // namespace stria
