@@ -64,7 +64,7 @@ void NodeWorld::FailAround(uint64_t which, Member& m, Member& other) {
     case 4:
       LoseADisk();
       break;
-    default:  // what was broken is mended
+    default:  // mends all cuts
       cut_.clear();
       coordinator_.SetUp(true);
       for (const auto& each : members_) {
