@@ -164,7 +164,7 @@ struct MemberAddress {
   std::string name;
   std::string address;  // host:port
 };
-// A hint of where to ask: only that server's own answers prove that it is the primary, and of which term.
+// The address is a hint. Only that server's own answers prove its role and its term.
 struct LocateReply {
   uint64_t term = 0;                   // the highest that this member knows; 0: it knows nothing yet
   std::string primary;                 // of that term; "" if not known

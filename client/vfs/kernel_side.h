@@ -1,7 +1,7 @@
 // The face that a kernel's driver calls, beside the calls of programs (client/fuse; test/sim plays a kernel): for how long the
 // kernel may believe what it was told, what it was told, and what it is to forget.
 //
-// Owns no state. Executor's thread only.
+// Owns no state. Invariant: the kernel may believe nothing for longer than the mount may itself. Executor's thread only.
 //
 // Called by: FUSE, through Vfs::kernel_side(). Calls: AttrView, KernelView, NodeCache, the session.
 #pragma once

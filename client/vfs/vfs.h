@@ -7,6 +7,8 @@
 // Called by programs, through FUSE or the simulator. The session calls session_side(), the kernel's driver kernel_side(), and
 // who wants to know what goes on here report().
 //
+// Invariant: a lease of the session covers each answer from a cache. LastKnown's answers are the exception, and an option.
+//
 // Durable: Fsync, and Release/Flush with VfsOptions::sync_on_close (default), return ok only when every
 // byte written before through any handle of the inode survives a power cut of everything. A failed
 // flush keeps its bytes; they are retried by the next flush.

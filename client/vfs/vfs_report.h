@@ -2,7 +2,7 @@
 //
 // Owns no state. Executor's thread only.
 //
-// Called through Vfs::report(), by whoever is curious. Changes nothing.
+// Called through Vfs::report(): by metrics, logs, user.stria.* attributes and tests. Invariant: changes nothing, and waits for nothing.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,7 @@ struct Judged {
   std::string action;
   int64_t hold_ns = 0;  // it is told when it has been so for so long
   bool quiet = false;   // it is remembered, and not told
-  bool alone = false;   // with it, what was told of the others of its track is forgotten
+  bool alone = false;   // telling it forgets the told states of all other subjects of its track
 };
 
 struct Judgement {

@@ -47,7 +47,7 @@ class JudgingMembers {
   }
   void Say(EventTrack track, const std::string& subject, uint8_t level, const char* kind, EventSeverity severity, std::string text, std::string action = "",
            int64_t hold_ns = 0) {
-    const bool alone = track == EventTrack::kMetaPrimary;  // else nobody would know who was primary last
+    const bool alone = track == EventTrack::kMetaPrimary;  // the told primary is the last one
     out_->items.push_back({{track, subject}, level, kind, severity, std::move(text), std::move(action), hold_ns, false, alone});
   }
   void Remember(EventTrack track, const std::string& subject, uint8_t level) {
@@ -82,8 +82,8 @@ class JudgingMembers {
     return std::to_string(in_sync_.size()) + " have everything that is durable (" + Listed(in_sync_) + ")";
   }
 
-  // What was told of the former one goes with what is told of this one: earlier, and nobody would know whom it has followed; later, and a
-  // former one that is primary again soon would count as told.
+  // The step that tells the new primary forgets the former one. Forgotten earlier, its name would be missing in the event. Forgotten later,
+  // it would count as told when it is primary again soon.
   void OfPrimary() {
     const std::string& primary = seen_.status.primary;
     if (primary.empty()) return;

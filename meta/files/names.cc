@@ -477,8 +477,8 @@ Task<Result<XattrReply>> Files::ChangeXattr(OpKind kind, decltype(&OpSetXattr) o
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(kind, r.header, &touched, change);
-  // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
-  // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
+  // The reply has no attributes, and it tells the caller to drop its cached ones. A notice to the caller besides would make its
+  // kernel drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
   if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }

@@ -69,7 +69,7 @@ void NodeWorld::FailAround(uint64_t which, Member& m, Member& other) {
       ++counts_.hangs;
       Hang(m, static_cast<int64_t>(rng_.Below(5 * kSecond)));
       break;
-    default:  // what was broken is mended
+    default:  // mends all cuts
       cut_.clear();
       coordinator_.SetUp(true);
       for (const auto& each : members_) {

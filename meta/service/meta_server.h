@@ -1,6 +1,8 @@
 // The metadata service: rooms that each own their state (meta/README.md, "Rooms of the metadata server"), wired together here.
 // One executor thread; blocking reads of the store happen on it.
 //
+// Owns the rooms, the order in which they begin and end, and the clock. Called by the dispatchers (meta/served_meta.h, test/sim).
+//
 // How a mutation runs: meta/files/op_runs.h. What runs by itself: group sync (meta/core/meta_core.h), the clock below, cleaning
 // up (meta/core/cleaner.h), background jobs (meta/upkeep/upkeep.h), the backup (meta/backup/archive_keeper.h). Destroying the
 // server at any point is a crash; a new one on the same store recovers. Destroy whoever holds its calls first.

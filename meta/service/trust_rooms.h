@@ -1,6 +1,8 @@
 // The part of the metadata server that is about who is of the cluster: the room of enrolment, the calls about trust, the audit, and
 // what the cluster's map says of certificates.
 //
+// Owns these rooms. Invariant: an answer that lets a machine in, or out, is given when that is durable.
+//
 // Called by MetaServer (its life and its clock) and by the main program, before Start.
 #pragma once
 

@@ -21,9 +21,9 @@ KEPT = 10
 
 def fill(c, prefix):
     """Writes files until there is no space; how many were acknowledged. What a failed write has left on the disks is
-    deleted soon, and each time that is awaited: full is what is full twice."""
+    deleted soon, and each time that is awaited: full is what is full three times."""
     number, refused = 0, 0
-    while refused < 2:
+    while refused < 3:
         assert number < 10_000, "the disks do not get full"
         name = f"{prefix}/{number}"
         try:

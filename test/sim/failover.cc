@@ -296,9 +296,7 @@ Task<void> FailoverWorld::MakeDurable(size_t c) {
   Mine& mine = mine_[c];
   const uint64_t era = EraOf(c);
   const uint64_t answers = mine.answers;
-  const bool lost = cluster_.client(c).session().fenced();
   const Result<void> done = co_await cluster_.vfs(c).SyncDir(kRoot, mine.dir);
-  if (lost && done.code() == FsError::kFenced) co_return;  // what was not durable went with the session: it says so
   if (!Judge(c, era, done.error(), "makes all durable", {})) co_return;
   ++counts_["durable answers"];
   mine.durable = std::max(mine.durable, answers);

@@ -1,4 +1,4 @@
-// The key of clusters whose register a FakeCoordinator has: what it says is signed with it.
+// The cluster key of tests with a FakeCoordinator. It seals the register.
 #pragma once
 
 #include "common/token.h"
