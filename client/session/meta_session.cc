@@ -187,6 +187,7 @@ void MetaSession::Fence() {
   lease_until_ns_ = 0;
   durable_seq_ = CommitSeq();
   attempt_ = 0;
+  for (const auto& [order, op] : ops_.kept()) lost_changes_.Doubt(op.changed);
   ops_.Reset();
   ResetEvents(1);
   SetState(State::kFenced);
@@ -339,6 +340,7 @@ void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
   if (!opened_before_) root_ = reply.root;  // what is shown hangs on it, also when the path leads elsewhere by now
   read_only_ = reply.read_only;
   believed_ = reply.believed;
+  lost_changes_.Next(reply.term == term_);
   term_ = reply.term;
   seen_ = SaidTerm{term_, reply.map.term == term_ ? reply.map.term_proof : 0};
   lease_ns_ = reply.lease_ns;
@@ -369,7 +371,7 @@ Task<Result<void>> MetaSession::Replay() {
       continue;
     }
     if (!IsRetryable(r.code())) {
-      ++i;  // the change before it is gone; the server's answer stands
+      lost_changes_.Lose(ops[i++].changed);  // the change before it is gone; the server's answer stands
       continue;
     }
     if (state_ != State::kSettling || term != term_) {

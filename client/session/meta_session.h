@@ -43,6 +43,7 @@
 #include "api/meta_api.h"
 #include "client/io/backoff.h"
 #include "client/session/caller.h"
+#include "client/session/lost_changes.h"
 #include "client/session/op_log.h"
 #include "client/session/read_tracker.h"
 #include "client/session/seals.h"
@@ -91,6 +92,10 @@ class MetaSession {
   Task<Result<Rep>> Mutate(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
     return Run(method, std::move(request), std::move(caller), true);
   }
+
+  // All that was answered before is durable on return (Sync); the log says it is of this inode. Errors as of Call.
+  Task<Result<void>> MakeDurable(InodeId ino, Caller caller = {});
+  LostChanges& lost_changes() { return lost_changes_; }
 
   // True while a mutation that may have been done is asked after (Mutate) later than its caller was to wait.
   bool overdue() const { return !overdue_.empty(); }
@@ -266,6 +271,7 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
+  LostChanges lost_changes_;
   Seals seals_{[this](InodeId ino) { return !handlers_.in_use || handlers_.in_use(ino); }};
   std::map<InodeId, uint32_t> overdue_;  // changes by their inodes; a change of one inode also counts under 0
   Event durable_grew_;  // pulsed

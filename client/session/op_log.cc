@@ -4,6 +4,7 @@ namespace stria {
 
 void OpLog::Keep(Undurable op) {
   bytes_ += op.bytes;
+  if (op.answered == 0) op.answered = ++answered_;
   const uint64_t order = op.order();
   kept_.emplace(order, std::move(op));
 }
@@ -13,6 +14,14 @@ void OpLog::Durable(CommitSeq durable) {
     bytes_ -= kept_.begin()->second.bytes;
     kept_.erase(kept_.begin());
   }
+}
+
+void OpLog::DurableOf(uint64_t answered) {
+  std::erase_if(kept_, [&](const auto& entry) {
+    if (entry.second.answered > answered) return false;
+    bytes_ -= entry.second.bytes;
+    return true;
+  });
 }
 
 std::vector<OpLog::Undurable> OpLog::TakeAll() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "client/session/session_handlers.h"
 #include "common/exec/task.h"
 
 namespace stria {
@@ -72,6 +73,8 @@ class OpLog {
     // A restart has lost it and another one came before it was replayed: `seq` is of two lives ago, and means nothing
     // beside those that were given since.
     bool lost = false;
+    SessionCallNames changed{};
+    uint64_t answered = 0;  // its number among all answers, by which it is kept
     uint64_t order() const { return lost ? uint64_t{1} << 63 | seq.v : seq.v; }
   };
 
@@ -82,12 +85,15 @@ class OpLog {
   bool HasUndurableChange(OpSeq seq) const { return !open_->changes.empty() && *open_->changes.begin() < seq; }
 
   // The op was answered with `seq`; keep it until that is durable.
-  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend) {
-    Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend), false});
+  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend, const SessionCallNames& changed = {}) {
+    Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend), false, changed});
   }
   void Keep(Undurable op);
   // All up to `durable` survive a restart of the server.
   void Durable(CommitSeq durable);
+  // The same of all that had been answered when Answered() was `answered`, whatever their sequences are since.
+  uint64_t Answered() const { return answered_; }
+  void DurableOf(uint64_t answered);
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
@@ -97,6 +103,7 @@ class OpLog {
   uint64_t FirstOrder() const { return kept_.empty() ? 0 : kept_.begin()->second.order(); }
   // All that must be replayed, in the order of their commits; the log keeps none of them.
   std::vector<Undurable> TakeAll();
+  const std::multimap<uint64_t, Undurable>& kept() const { return kept_; }
   // A new session: numbering starts again, nothing is replayed.
   void Reset();
 
@@ -105,6 +112,7 @@ class OpLog {
   std::shared_ptr<OpTicket::OpenSet> open_ = std::make_shared<OpTicket::OpenSet>();
   std::multimap<uint64_t, Undurable> kept_;  // by order()
   uint64_t bytes_ = 0;
+  uint64_t answered_ = 0;
 };
 
 }  // namespace stria

@@ -226,9 +226,22 @@ void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req reques
   const uint64_t bytes = BytesOf(request);
   const Attr* attr = AttrIn(reply);
   const auto made = std::make_shared<uint64_t>(attr == nullptr ? 0 : attr->data_version);
-  ops_.Keep(std::move(ticket), seq, bytes, [this, method, request = std::move(request), made](OpLog::Place place) {
+  const SessionCallNames changed = ChangedBy(request);
+  auto resend = [this, method, request = std::move(request), made](OpLog::Place place) {
     return Resend(method, request, place, made);
-  });
+  };
+  ops_.Keep(std::move(ticket), seq, bytes, std::move(resend), changed);
+}
+
+Task<Result<void>> MetaSession::MakeDurable(InodeId ino, Caller caller) {
+  const uint64_t answered = ops_.Answered();
+  const uint64_t generation = generation_;
+  InodeRequest r;
+  r.ino = ino;
+  CO_RETURN_IF_ERROR(co_await Call(&MetaService::Sync, std::move(r), std::move(caller)));
+  if (generation == generation_) ops_.DurableOf(answered);
+  durable_grew_.Pulse();
+  co_return Ok();
 }
 
 template <class Req, class Rep>

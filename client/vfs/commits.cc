@@ -54,9 +54,7 @@ Task<Result<void>> Commits::FlushInode(VfsInodePtr inode, bool durable) {
   // And what was changed of it by its name, or of its names.
   if (durable && (n.last_commit > n.durable_commit || !session_.ChangesDurable(before))) {
     const VfsInode::Commit upto = n.last_commit;
-    InodeRequest r;
-    r.ino = n.ino;
-    CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), Caller()));
+    CO_RETURN_IF_ERROR(co_await session_.MakeDurable(n.ino));
     n.KnownDurable(upto);
   }
   co_return Ok();

@@ -241,8 +241,15 @@ Task<Result<void>> FileCalls::Flush(Caller who, VfsHandlePtr h) {
 
 Task<Result<void>> FileCalls::Fsync(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "fsync of", h->inode->ino);
-  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
-  co_return co_await commits_.FlushInode(h->inode, true);
+  LostChanges& lost_changes = session_.lost_changes();
+  Result<void> done = come_back_.CheckHandle(*h);
+  if (done.ok()) {
+    if (Error lost = lost_changes.Tell(h->inode->ino); !lost.ok()) co_return lost;
+    done = co_await commits_.FlushInode(h->inode, true);
+  }
+  // Who is told by its handle is told: the next one, which may have repaired it, need not be.
+  if (!done.ok() && !come_back_.CheckHandle(*h).ok()) lost_changes.Told(h->inode->ino);
+  co_return done;
 }
 
 Task<Result<void>> FileCalls::Release(Caller who, VfsHandlePtr h) {

@@ -231,10 +231,9 @@ Task<Result<ReadDirReply>> Names::FetchListing(Caller who, InodeId ino, uint64_t
 
 Task<Result<void>> Names::SyncDir(Caller who, InodeId ino) {
   const CallList::Call under_way(&calls_, "fsync of directory", ino);
-  InodeRequest r;
-  r.ino = ino;
-  CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), who));
-  co_return Ok();
+  CO_RETURN_IF_ERROR(co_await session_.WaitNext());  // which tells what is lost
+  if (Error lost = session_.lost_changes().Tell(ino); !lost.ok()) co_return lost;
+  co_return co_await session_.MakeDurable(ino, std::move(who));
 }
 
 }  // namespace stria

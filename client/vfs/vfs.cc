@@ -108,7 +108,7 @@ Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie
 }
 
 Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
-  return rooms_->names.SyncDir(std::move(who), ino);
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino] { return rooms_->names.SyncDir(who, ino); });
 }
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {

@@ -127,7 +127,11 @@ Task<void> FailoverWorld::Actor(size_t c, uint64_t seed) {
   Mine& mine = mine_[c];
   while (!stopping()) {
     co_await Sleep(static_cast<int64_t>(rng.Below(250 * kMillisecond)));
-    if (const uint64_t era = EraOf(c); std::exchange(mine.era, era) != era) Died(c);
+    const uint64_t era = EraOf(c);
+    if (const uint64_t former = std::exchange(mine.era, era); former != era) {
+      mine.untold = former != 0;  // 0: it has only begun
+      Died(c);
+    }
     std::vector<std::string> free;
     for (const auto& [name, file] : mine.files) {
       if (!mine.busy.contains(name)) free.push_back(name);
@@ -297,6 +301,10 @@ Task<void> FailoverWorld::MakeDurable(size_t c) {
   const uint64_t era = EraOf(c);
   const uint64_t answers = mine.answers;
   const Result<void> done = co_await cluster_.vfs(c).SyncDir(kRoot, mine.dir);
+  if (done.code() == FsError::kIo && era == EraOf(c) && std::exchange(mine.untold, false)) {
+    ++counts_["syncs that told of a loss"];
+    co_return;
+  }
   if (!Judge(c, era, done.error(), "makes all durable", {})) co_return;
   ++counts_["durable answers"];
   mine.durable = std::max(mine.durable, answers);

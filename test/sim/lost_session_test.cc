@@ -1,7 +1,9 @@
 // A session is lost together with a change: the server forgot the change in a restart, and others went on without it. Calls that
-// only read are answered in the next session. Changes that begin when it is lost, and there is no next one yet, are made in that.
+// only read are answered in the next session. Changes that begin when it is lost, and there is no next one yet, are made in that. A
+// sync of what was changed tells once that changes may be gone, whenever it begins; not if the server has not restarted.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "test/sim/gaps_testing.h"
@@ -107,6 +109,91 @@ TEST_F(Gaps, AChangeThatBeginsWhenTheSessionIsLostIsMadeInTheNextOne) {
   RunFor(20 * kSecond);
   EXPECT_EQ(answers, std::vector<FsError>(kChangesOfNames, FsError::kOk));
   EXPECT_EQ(Do(vfs(1).Lookup(kRoot, kRootInode, "b")).code(), FsError::kOk);
+}
+
+Task<void> MakeDirs(Vfs* vfs, InodeId parent, uint32_t count, size_t* done) {
+  for (uint32_t i = 0; i < count; ++i) {
+    EXPECT_TRUE((co_await vfs->MakeNode(kRoot, parent, "n" + std::to_string(i), FileType::kDirectory, 0755, 0, "")).ok());
+  }
+  ++*done;
+}
+
+Task<void> SyncInto(Vfs* vfs, InodeId dir, std::vector<FsError>* answers) {
+  answers->push_back((co_await vfs->SyncDir(kRoot, dir)).code());
+}
+
+class LostChangesOf : public Gaps, public testing::WithParamInterface<bool> {
+ protected:
+  // Client 0 changes a file and names of a directory, and is cut off before it is told that they are durable.
+  void Change() {
+    dir_ = Do(vfs(0).MakeNode(kRoot, kRootInode, "dir", FileType::kDirectory, 0755, 0, ""))->attr.ino;
+    other_ = Do(vfs(0).MakeNode(kRoot, kRootInode, "other", FileType::kDirectory, 0755, 0, ""))->attr.ino;
+    file_ = Create(0, kRootInode, "f", Block('a'));
+    RunFor(10 * kSecond);
+    size_t done = 0;
+    for (uint32_t i = 0; i < kChanges; ++i) cluster_.scope(0).Spawn(stria::Change(&vfs(0), file_, 0600 + i, &done));
+    cluster_.scope(0).Spawn(MakeDirs(&vfs(0), dir_, kChanges, &done));
+    ASSERT_TRUE(cluster_.executor().RunUntil([&] { return done == kChanges + 1; }, cluster_.executor().NowNs() + kSecond));
+    session_ = Session(0);
+    Cut(0);
+  }
+  // What syncs of `dir` say, the first of which begins as soon as the session is lost, or when there is another one.
+  std::vector<FsError> SyncTwice(InodeId dir, bool at_once) {
+    MetaSession& session = cluster_.client(0).session();
+    Heal();
+    EXPECT_TRUE(cluster_.executor().RunUntil([&] { return session.generation() != session_; }, cluster_.executor().NowNs() + 60 * kSecond));
+    if (!at_once) RunFor(20 * kSecond);
+    EXPECT_EQ(session.fenced(), at_once);
+    std::vector<FsError> answers;
+    cluster_.scope(0).Spawn(SyncInto(&vfs(0), dir, &answers));
+    RunFor(20 * kSecond);
+    cluster_.scope(0).Spawn(SyncInto(&vfs(0), dir, &answers));
+    RunFor(5 * kSecond);
+    return answers;
+  }
+
+  InodeId dir_, other_, file_;
+  uint64_t session_ = 0;
+};
+
+TEST_P(LostChangesOf, ASyncOfTheirDirectoryTellsOnce) {
+  Change();
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  RunFor(25 * kSecond);
+  EXPECT_EQ(SyncTwice(dir_, GetParam()), (std::vector<FsError>{FsError::kIo, FsError::kOk}));
+  EXPECT_EQ(Do(vfs(0).SyncDir(kRoot, other_)).code(), FsError::kOk);  // nothing of it was lost
+  const VfsHandlePtr file = Open(0, file_);
+  EXPECT_EQ(Sync(0, file), FsError::kIo);
+  EXPECT_EQ(Sync(0, file), FsError::kOk);
+  Close(0, file);
+}
+
+TEST_P(LostChangesOf, ASyncSaysOkIfTheServerHasNotRestarted) {
+  Change();
+  RunFor(3600 * kSecond);  // longer than the server remembers a session that has lapsed
+  EXPECT_EQ(SyncTwice(dir_, GetParam()), (std::vector<FsError>{FsError::kOk, FsError::kOk}));
+  EXPECT_EQ(Do(vfs(1).Lookup(kRoot, dir_, "n" + std::to_string(kChanges - 1))).code(), FsError::kOk);
+  const VfsHandlePtr file = Open(0, file_);
+  EXPECT_EQ(Sync(0, file), FsError::kOk);
+  Close(0, file);
+}
+INSTANTIATE_TEST_SUITE_P(AtOnceOrLater, LostChangesOf, testing::Bool());
+
+// What was answered before a sync is durable, and known to be so although no renewal has said it yet.
+TEST_F(Gaps, NothingIsLostThatWasSynced) {
+  const InodeId dir = Do(vfs(0).MakeNode(kRoot, kRootInode, "dir", FileType::kDirectory, 0755, 0, ""))->attr.ino;
+  ASSERT_EQ(Do(vfs(0).SyncDir(kRoot, kRootInode)).code(), FsError::kOk);
+  const uint64_t session = Session(0);
+  Cut(0);
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  RunFor(25 * kSecond);
+  Heal();
+  RunFor(20 * kSecond);
+  EXPECT_EQ(Session(0), session);  // it has come back: nothing of it is in doubt
+  EXPECT_EQ(Do(vfs(0).SyncDir(kRoot, kRootInode)).code(), FsError::kOk);
+  EXPECT_EQ(Do(vfs(0).SyncDir(kRoot, dir)).code(), FsError::kOk);
 }
 
 }  // namespace
