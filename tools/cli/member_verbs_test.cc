@@ -316,6 +316,7 @@ TEST_F(MemberVerbsTest, WhoJoinsMaySayItItself) {
   EXPECT_EQ(changes_[0].change, MemberChange::kAdd);
   EXPECT_EQ(changes_[0].uuid, kNewOne);
   EXPECT_EQ(changes_[0].address, "pc4");
+  changes_.clear();
   status_.members.back().address = "pc4:7424";  // now it is
   ExpectRefused("meta join pc4 --address pc4", kExitNo, "remove the former first");
 }
