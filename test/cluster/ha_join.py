@@ -3,7 +3,7 @@ while a file is open, a second PC joins with a token, places are handed over, gi
 all that were in sync are lost; the last one is alone again. What each command shows is printed.
 
 PCs are namespaces of mounts and host names with an address each, in one network that nobody else sees. Their /etc is an overlay, and so is what
-mount(8) looks for; /var/lib, /var/log and /run are their own. systemd does not run there: stria says which command starts a server, and that is run."""
+mount(8) looks for; /var/lib, /var/log, /run and /srv are their own. systemd does not run there: stria says which command starts a server, and that is run."""
 
 import atexit
 import contextlib
@@ -64,7 +64,7 @@ def be_pc(what):
         upper.mkdir()
         work.mkdir()
         run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={place},upperdir={upper},workdir={work}", place)
-    for place in ("/var/lib", "/var/log", "/run"):
+    for place in ("/var/lib", "/var/log", "/run", "/srv"):
         own = home / place.strip("/").replace("/", "-")
         own.mkdir()
         run("mount", "--bind", own, place)
@@ -304,9 +304,8 @@ def one_server(room):
     pc1.start("stria-meta", start_command(said))
     wait_for("it serves", lambda: "nodes" in pc1.json("status"), WAIT_S)
     for pc in room.pcs:
-        disk = pc.home / "d1"
-        disk.mkdir()
-        said = pc.stria("join", "-", "--disk", disk, "--force", text=room.token(pc1, "--role", "data"))
+        pc.inside("/srv/d1").mkdir()
+        said = pc.stria("join", "-", "--disk", "/srv/d1", "--force", text=room.token(pc1, "--role", "data"))
         pc.start("stria-data", start_command(said))
     wait_for("three nodes are up", lambda: [n["state"] for n in pc1.json("status").get("nodes", [])] == ["up"] * 3, WAIT_S)
     room.pc3.stria("join", "-", text=room.token(pc1, "--role", "client", "--trusted-root"))
