@@ -88,8 +88,8 @@ def scenario():
             settled(c, [FIRST, SECOND])
             say(f"{SECOND}, which was down, has followed")
             c.kill(FIRST)
-            wait_for(f"{SECOND} serves", lambda: c.members().get("primary") == SECOND and authorities(c), WAIT_S)
-            assert [a["sha256"] for a in authorities(c)] == [old["sha256"], new["sha256"]], "the change was lost with the one that had begun it"
+            seen = wait_for(f"{SECOND} serves", lambda: c.members().get("primary") == SECOND and authorities(c), WAIT_S)
+            assert [a["sha256"] for a in seen] == [old["sha256"], new["sha256"]], f"the change was lost with the one that had begun it: {seen}"
             load.progress()
             c.start(FIRST)
             settled(c, [FIRST, SECOND])
