@@ -164,6 +164,7 @@ class FakeMeta::Service final : public MetaService {
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
     CO_RETURN_IF_ERROR(Void(m_->Check(h)));
+    if (m_->on_change) CO_RETURN_IF_ERROR(Void(m_->on_change(name)));
     CHECK(h.op_seq.v > 0, "a mutation without op_seq");
     m_->acked_below_ = std::max(m_->acked_below_, h.acked_below);
     std::erase_if(m_->results_, [&](const auto& kv) { return kv.first < m_->acked_below_; });

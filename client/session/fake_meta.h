@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,6 +36,8 @@ class FakeMeta final : public MetaConnector {
   // A new term. Mutations after durable_seq() are forgotten; so are sessions if asked.
   void Restart(bool forget_sessions);
   void Sync() { durable_ = seq_; }
+  // Its store is an older one.
+  void GoBackTo(uint64_t seq) { seq_ = durable_ = survived_ = seq; }
   void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
   void Fence();                                      // all sessions
   void Lapse();                                      // likewise; it is taken back when it asks
@@ -43,6 +46,8 @@ class FakeMeta final : public MetaConnector {
   void SetMapVersion(uint64_t version) { map_.version = version; }
 
   Faults faults;
+  // Called before each change; an error is its answer. May be empty.
+  std::function<Error(const std::string& name)> on_change;
   std::string leader = "a";     // its address
   std::set<std::string> dead;   // PCs that are off: nothing comes from these addresses any more
   Error refuses_opens;              // unless it is Ok: the answer to each request for a new session

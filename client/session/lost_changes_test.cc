@@ -7,53 +7,68 @@ namespace {
 
 constexpr InodeId kA{7}, kB{8}, kC{9};
 
+// A sync that begins now and takes no time.
+bool Told(LostChanges* lost, InodeId ino) { return lost->Tell(ino, lost->Mark()).code == FsError::kIo; }
+
 TEST(LostChanges, TellsOnceOfEachInodeWhenTheServerHasHadAnotherLife) {
   LostChanges lost;
   lost.Doubt({kA, kB});
-  EXPECT_TRUE(lost.Tell(kA).ok());  // nobody knows yet
-  lost.Next(false);
-  EXPECT_EQ(lost.Tell(kA).code, FsError::kIo);
-  EXPECT_TRUE(lost.Tell(kA).ok());
-  EXPECT_EQ(lost.Tell(kB).code, FsError::kIo);
-  EXPECT_TRUE(lost.Tell(kC).ok());
+  EXPECT_FALSE(Told(&lost, kA));  // nobody knows yet
+  EXPECT_EQ(lost.Next(false), 1u);
+  EXPECT_TRUE(Told(&lost, kA));
+  EXPECT_FALSE(Told(&lost, kA));
+  EXPECT_TRUE(Told(&lost, kB));
+  EXPECT_FALSE(Told(&lost, kC));
 }
 
 TEST(LostChanges, AServerThatHasNotRestartedHasAll) {
   LostChanges lost;
-  lost.Doubt({kA, InodeId()});
-  lost.Next(true);
-  EXPECT_TRUE(lost.Tell(kA).ok());
-  lost.Next(false);
-  EXPECT_TRUE(lost.Tell(kA).ok());
+  lost.Doubt({kA});
+  EXPECT_EQ(lost.Next(true), 0u);
+  EXPECT_FALSE(Told(&lost, kA));
+  EXPECT_EQ(lost.Next(false), 0u);
+  EXPECT_FALSE(Told(&lost, kA));
 }
 
 TEST(LostChanges, TellsAgainOfAnotherLoss) {
   LostChanges lost;
   for (int i = 0; i < 2; ++i) {
-    lost.Lose({kA, InodeId()});
-    EXPECT_FALSE(lost.Tell(kA).ok());
-    EXPECT_TRUE(lost.Tell(kA).ok());
+    lost.Lose({kA});
+    EXPECT_TRUE(Told(&lost, kA));
+    EXPECT_FALSE(Told(&lost, kA));
   }
+}
+
+TEST(LostChanges, ASyncThatWasUnderWayIsToldOfAll) {
+  LostChanges lost;
+  const uint64_t before = lost.Mark();
+  lost.Doubt({kA});
+  const uint64_t in_doubt = lost.Mark();
+  EXPECT_TRUE(lost.Tell(kB, before).ok());
+  lost.Next(false);
+  EXPECT_FALSE(lost.Tell(kB, before).ok());
+  EXPECT_TRUE(lost.Tell(kB, in_doubt).ok());  // it began when the session was lost already, as one that begins now
+  EXPECT_FALSE(lost.Tell(kA, in_doubt).ok());
 }
 
 TEST(LostChanges, WhoHasBeenToldByAnotherErrorIsNotToldAgain) {
   LostChanges lost;
-  lost.Lose({kA, InodeId()});
+  lost.Lose({kA});
   lost.Told(kA);
   lost.Doubt({kA, kB});
   lost.Told(kA);
   lost.Next(false);
-  EXPECT_TRUE(lost.Tell(kA).ok());
-  EXPECT_FALSE(lost.Tell(kB).ok());
-  EXPECT_TRUE(lost.Tell(InodeId()).ok());
+  EXPECT_FALSE(Told(&lost, kA));
+  EXPECT_TRUE(Told(&lost, kB));
+  EXPECT_FALSE(Told(&lost, InodeId()));
 }
 
 TEST(LostChanges, RemembersTheLast) {
   LostChanges lost;
-  for (uint64_t i = 1; i <= LostChanges::kMax + 1; ++i) lost.Lose({InodeId(i), InodeId()});
+  for (uint64_t i = 1; i <= LostChanges::kMax + 1; ++i) lost.Lose({InodeId(i)});
   EXPECT_EQ(lost.size(), LostChanges::kMax);
-  EXPECT_TRUE(lost.Tell(InodeId(1)).ok());
-  EXPECT_FALSE(lost.Tell(InodeId(2)).ok());
+  EXPECT_FALSE(Told(&lost, InodeId(1)));
+  EXPECT_TRUE(Told(&lost, InodeId(2)));
 }
 
 }  // namespace

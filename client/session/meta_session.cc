@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/log.h"
 #include "common/sabotage.h"
 
 namespace stria {
@@ -187,7 +188,7 @@ void MetaSession::Fence() {
   lease_until_ns_ = 0;
   durable_seq_ = CommitSeq();
   attempt_ = 0;
-  for (const auto& [order, op] : ops_.kept()) lost_changes_.Doubt(op.changed);
+  for (const auto& [order, op] : ops_.kept()) op.lost ? lost_changes_.Lose(op.changed) : lost_changes_.Doubt(op.changed);
   ops_.Reset();
   ResetEvents(1);
   SetState(State::kFenced);
@@ -317,7 +318,7 @@ Task<Result<void>> MetaSession::Reclaim() {
 }
 
 Task<Result<void>> MetaSession::GoOn(OpenSessionReply reply, int64_t sent_ns) {
-  if (reply.term != term_) {
+  if (reply.term != term_ || ops_.HasLost()) {
     // The server has restarted meanwhile without waiting for this session: others have gone on without the changes that it
     // lost.
     if (reply.term == term_ + 1) KnownDurable(reply.survived);
@@ -340,7 +341,11 @@ void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
   if (!opened_before_) root_ = reply.root;  // what is shown hangs on it, also when the path leads elsewhere by now
   read_only_ = reply.read_only;
   believed_ = reply.believed;
-  lost_changes_.Next(reply.term == term_);
+  if (const size_t lost = lost_changes_.Next(reply.term == term_); lost > 0) {
+    LogWarning("{} changes that the metadata server had answered may be gone: this mount was cut off from it, and others went on "
+               "without them after its restart; a sync of each file and directory that they changed fails once", lost);
+  }
+  if (reply.term != term_) durable_seq_ = CommitSeq();  // of another life, which may have had more
   term_ = reply.term;
   seen_ = SaidTerm{term_, reply.map.term == term_ ? reply.map.term_proof : 0};
   lease_ns_ = reply.lease_ns;
@@ -363,7 +368,10 @@ Task<Result<void>> MetaSession::Replay() {
   Error failed;
   for (size_t i = 0; i < ops.size();) {
     Result<CommitSeq> r = co_await ops[i].resend({ops[i].order(), i + 1 < ops.size() ? ops[i + 1].order() : 0});
-    if (state_ == State::kFenced) co_return FencedError();
+    if (state_ == State::kFenced) {
+      for (; i < ops.size(); ++i) lost_changes_.Lose(ops[i].changed);
+      co_return FencedError();
+    }
     if (r.ok()) {
       ops[i].seq = *r;
       ops[i].lost = false;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "api/meta_api.h"
-#include "client/session/session_handlers.h"
+#include "client/session/lost_changes.h"
 #include "common/exec/task.h"
 
 namespace stria {
@@ -73,7 +73,7 @@ class OpLog {
     // A restart has lost it and another one came before it was replayed: `seq` is of two lives ago, and means nothing
     // beside those that were given since.
     bool lost = false;
-    SessionCallNames changed{};
+    LostChanges::Changed changed{};
     uint64_t answered = 0;  // its number among all answers, by which it is kept
     uint64_t order() const { return lost ? uint64_t{1} << 63 | seq.v : seq.v; }
   };
@@ -85,7 +85,7 @@ class OpLog {
   bool HasUndurableChange(OpSeq seq) const { return !open_->changes.empty() && *open_->changes.begin() < seq; }
 
   // The op was answered with `seq`; keep it until that is durable.
-  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend, const SessionCallNames& changed = {}) {
+  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend, const LostChanges::Changed& changed = {}) {
     Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend), false, changed});
   }
   void Keep(Undurable op);
@@ -97,6 +97,8 @@ class OpLog {
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
+  // One of them is to be replayed still, after a restart.
+  bool HasLost() const { return !kept_.empty() && kept_.rbegin()->second.lost; }
   size_t unanswered() const { return open_->all.size() - kept_.size(); }
 
   // The place of the first op that must be replayed; 0 if there is none.

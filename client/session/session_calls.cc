@@ -104,6 +104,14 @@ SessionCallNames ChangedBy(const Req& r) {
   return NamedBy(r);
 }
 
+// The inodes of which a sync tells, if the change is lost: also of a file that was renamed, or cut when it was opened.
+LostChanges::Changed LostWith(const SetAttrRequest& r, const Attr*) { return {r.read_ns ? InodeId() : r.ino}; }
+template <class Req>
+LostChanges::Changed LostWith(const Req& r, const Attr* answered) {
+  const SessionCallNames names = ChangedBy(r);
+  return {names[0], names[1], answered == nullptr ? InodeId() : answered->ino};
+}
+
 // A commit that was answered after its own sync: everything before it is durable too.
 bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
 template <class Req>
@@ -226,7 +234,7 @@ void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req reques
   const uint64_t bytes = BytesOf(request);
   const Attr* attr = AttrIn(reply);
   const auto made = std::make_shared<uint64_t>(attr == nullptr ? 0 : attr->data_version);
-  const SessionCallNames changed = ChangedBy(request);
+  const LostChanges::Changed changed = LostWith(request, attr);
   auto resend = [this, method, request = std::move(request), made](OpLog::Place place) {
     return Resend(method, request, place, made);
   };

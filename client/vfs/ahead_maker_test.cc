@@ -29,6 +29,7 @@ class AheadMakerTest : public ::testing::Test, public LowerFloorForTest {
     ComeBackNeeds needs;
     needs.generation = [this] { return generation; };
     needs.number_call = [this] { return ++numbers; };
+    needs.unknown_lost = [this](InodeId ino) { unknown_lost.push_back(ino); };
     return needs;
   }
   static Attr Directory() {
@@ -62,6 +63,7 @@ class AheadMakerTest : public ::testing::Test, public LowerFloorForTest {
 
   BelievedCallers believed = {true, {{1, UINT32_MAX}}, {{0, UINT32_MAX}}};
   AttrView attrs;
+  std::vector<InodeId> unknown_lost;
   ComeBack come_back;
   AheadMaker room;
 };

@@ -173,6 +173,8 @@ Task<void> ComeBack::LogLoss(InodeId ino, std::string why) {
 
 void ComeBack::DropState(VfsInode& n, std::optional<Error> loss) {
   n.loss.Lost(loss.value_or(SessionLost()));
+  if (n.made.file()) needs_.unknown_lost(n.made.file()->parent);
+  if (!n.writes.clean() && n.readers + n.writers == 0) needs_.unknown_lost(n.ino);
   made_ahead_.LoseAll(n.made, n.loss.why());
   n.take_up.Forget();
   n.lease.LoseAll(needs_.generation());

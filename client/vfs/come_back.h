@@ -48,7 +48,9 @@ struct ComeBackNeeds {
   std::function<uint64_t()> generation, number_call;
   // The names of an inode, for the log.
   std::function<Task<Result<PathsReply>>(InodeRequest)> paths;
-  // Notice: the session is another one, and has nothing that belonged to the one before.
+  // Notices. Names of this directory, or bytes of this file, are gone of which the server does not know, and no handle tells.
+  std::function<void(InodeId)> unknown_lost;
+  // The session is another one, and has nothing that belonged to the one before.
   std::function<void()> all_lost;
 };
 

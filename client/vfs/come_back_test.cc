@@ -31,6 +31,7 @@ class ComeBackTest : public ::testing::Test, public LowerFloorForTest {
       reply.paths.push_back("/a");
       co_return reply;
     };
+    needs.unknown_lost = [this](InodeId ino) { unknown_lost.push_back(ino); };
     needs.all_lost = [this] { ++all_lost; };
     return needs;
   }
@@ -50,6 +51,7 @@ class ComeBackTest : public ::testing::Test, public LowerFloorForTest {
   static bool Contains(const std::vector<InodeId>& all, InodeId ino) { return std::count(all.begin(), all.end(), ino) > 0; }
 
   int all_lost = 0;
+  std::vector<InodeId> unknown_lost;
   std::vector<InodeId> names_asked;
   ComeBack room;
 };
@@ -198,6 +200,25 @@ TEST_F(ComeBackTest, WithTheSessionAllIsLost) {
   EXPECT_TRUE(file->lease.none());
   EXPECT_EQ(file->lease.generation(), generation);
   EXPECT_TRUE(Contains(pages_forgotten, kIno));
+}
+
+// Nobody is told by a handle of a name that the server never heard of, nor of bytes of a closed file: a sync tells.
+TEST_F(ComeBackTest, WhatTheServerNeverHeardOfIsLostWithTheSession) {
+  const VfsInodePtr closed = OpenFile();
+  Write(closed);
+  --closed->writers;
+  const VfsInodePtr open = OpenFile(InodeId(7));
+  Write(open);
+  const VfsInodePtr made = OpenFile(InodeId(8));
+  MadeFile file;
+  file.parent = kDir;
+  file.name = "new";
+  file.made_ns = 1;
+  made_ahead.Add(MadeOf(made), std::move(file), Caller());
+  ++generation;
+  RunSim(ex, room.OnReclaimed(/*lost=*/true));
+  std::sort(unknown_lost.begin(), unknown_lost.end());
+  EXPECT_EQ(unknown_lost, (std::vector<InodeId>{kDir, kIno}));
 }
 
 TEST_F(ComeBackTest, ARepeatedMutationGivesTheFileAnotherVersion) {

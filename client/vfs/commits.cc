@@ -180,6 +180,7 @@ void Commits::MadeAnswered(const VfsInodePtr& inode, const Result<CommitReply>& 
 void Commits::CouldNotBeMade(const VfsInodePtr& inode, const MadeFile& file) {
   VfsInode& n = *inode;
   nodes_.ForgetEntry(file.parent, file.name);
+  session_.lost_changes().Lose({file.parent});
   n.DropLease();
   n.lease.Owe(session_.NumberCall());  // after a restart of the server it was claimed
   n.attr_known = false;

@@ -242,13 +242,15 @@ Task<Result<void>> FileCalls::Flush(Caller who, VfsHandlePtr h) {
 Task<Result<void>> FileCalls::Fsync(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "fsync of", h->inode->ino);
   LostChanges& lost_changes = session_.lost_changes();
-  Result<void> done = come_back_.CheckHandle(*h);
+  const uint64_t mark = lost_changes.Mark();
+  const Result<void> good = come_back_.CheckHandle(*h);
+  const Result<void> done = good.ok() ? co_await commits_.FlushInode(h->inode, true) : good;
   if (done.ok()) {
-    if (Error lost = lost_changes.Tell(h->inode->ino); !lost.ok()) co_return lost;
-    done = co_await commits_.FlushInode(h->inode, true);
+    if (Error lost = lost_changes.Tell(h->inode->ino, mark); !lost.ok()) co_return lost;
+    co_return Ok();
   }
-  // Who is told by its handle is told: the next one, which may have repaired it, need not be.
-  if (!done.ok() && !come_back_.CheckHandle(*h).ok()) lost_changes.Told(h->inode->ino);
+  // Who is told of the last loss by its handle is told: the next one, which may have repaired it, need not be.
+  if (h->generation + 1 == session_.generation()) lost_changes.Told(h->inode->ino);
   co_return done;
 }
 

@@ -229,11 +229,11 @@ Task<Result<ReadDirReply>> Names::FetchListing(Caller who, InodeId ino, uint64_t
   co_return std::move(*reply);
 }
 
-Task<Result<void>> Names::SyncDir(Caller who, InodeId ino) {
+Task<Result<void>> Names::SyncDir(Caller who, InodeId ino, uint64_t mark) {
   const CallList::Call under_way(&calls_, "fsync of directory", ino);
-  CO_RETURN_IF_ERROR(co_await session_.WaitNext());  // which tells what is lost
-  if (Error lost = session_.lost_changes().Tell(ino); !lost.ok()) co_return lost;
-  co_return co_await session_.MakeDurable(ino, std::move(who));
+  CO_RETURN_IF_ERROR(co_await session_.MakeDurable(ino, std::move(who)));
+  if (Error lost = session_.lost_changes().Tell(ino, mark); !lost.ok()) co_return lost;
+  co_return Ok();
 }
 
 }  // namespace stria

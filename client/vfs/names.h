@@ -60,7 +60,8 @@ class Names {
   Task<Result<EntryOut>> Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name);
   Task<Result<std::string>> ReadLink(Caller who, InodeId ino);
   Task<Result<ReadDirReply>> ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
-  Task<Result<void>> SyncDir(Caller who, InodeId ino);
+  // `mark`: of the session's LostChanges, when the program asked.
+  Task<Result<void>> SyncDir(Caller who, InodeId ino, uint64_t mark);
 
  private:
   Task<Result<ReadDirReply>> FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);

@@ -265,6 +265,7 @@ ComeBackNeeds VfsRooms::ForComeBack() {
   needs.generation = [this] { return session_.generation(); };
   needs.number_call = [this] { return session_.NumberCall(); };
   needs.paths = [this](InodeRequest r) { return session_.Call(&MetaService::Paths, std::move(r), Caller()); };
+  needs.unknown_lost = [this](InodeId ino) { session_.lost_changes().Lose({ino}); };
   needs.all_lost = [this] {
     blocks.Clear();
     made_ahead.ForgetNumbers();

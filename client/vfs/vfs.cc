@@ -108,7 +108,9 @@ Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie
 }
 
 Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
-  return InAnySession(rooms_->session(), [this, who = std::move(who), ino] { return rooms_->names.SyncDir(who, ino); });
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino, mark = rooms_->session().lost_changes().Mark()] {
+    return rooms_->names.SyncDir(who, ino, mark);
+  });
 }
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {

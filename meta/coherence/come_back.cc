@@ -73,7 +73,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
   OpenSessionReply reply = SessionReply(r.header, s, true);
   reply.lapsed = true;
   reply.not_taken = not_taken_[s];
-  reply.survived = core_->started_seq();
+  reply.survived = core_->store().found_seq();
   co_return reply;
 }
 

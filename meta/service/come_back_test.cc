@@ -222,6 +222,39 @@ TEST_F(ComeBack, ARestartKnowsWhoHadLapsed) {
   EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kNone);
 }
 
+// It says again nothing that the client believes to be there.
+TEST(Survived, IsTheLastChangeThatARestartHasFound) {
+  MetaServerOptions options;
+  options.group_sync_ns = 3600 * kSecond;  // a power cut loses some of the last changes, or none
+  size_t found = 0, lost = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    MetaHarness h(seed, options);
+    TestClient a(&h, 1), b(&h, 2);
+    a.comes_back = true;
+    a.Open();
+    ASSERT_TRUE(RunSim(h.ex, h.server->store()->Sync()).ok());
+    std::vector<CommitSeq> made;
+    for (int i = 0; i < 3; ++i) {
+      const auto reply = a.Make(kRootInode, "f" + std::to_string(i));
+      ASSERT_TRUE(reply.ok()) << reply.error();
+      made.push_back(reply->node.seq);
+    }
+    a.Stop();
+    h.Crash(true);
+    h.ex.RunFor(20 * kSecond);
+    ASSERT_TRUE(a.Reclaim());
+    ASSERT_TRUE(a.lapsed);
+    b.Open();
+    for (size_t i = 0; i < made.size(); ++i) {
+      const bool there = b.Lookup("f" + std::to_string(i)).ok();
+      EXPECT_EQ(made[i] <= a.survived, there) << i << " of seed " << seed;
+      ++(there ? found : lost);
+    }
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_GT(lost, 0u);
+}
+
 TEST_F(ComeBack, WhoMissesTheWindowOfReclaimsComesBackLater) {
   const InodeId ino = Make("f");
   a.Stop(), b.Stop();

@@ -135,6 +135,7 @@ class TestClient {
     const bool reclaimed = reply.ok() && reply->reclaimed;
     lapsed = reply.ok() && reply->lapsed;
     not_taken = reply.ok() ? reply->not_taken : std::vector<NotTaken>();
+    survived = reply.ok() ? reply->survived : CommitSeq();
     Take(std::move(reply));
     Loops();
     return reclaimed;
@@ -257,6 +258,7 @@ class TestClient {
   uint64_t attempt = 0;              // of the next Reclaim
   bool lapsed = false;               // as the last one was answered
   std::vector<NotTaken> not_taken;
+  CommitSeq survived;
   bool polls = true;
   bool renews = true;
   bool reports_seen = true;  // RenewRequest.seen_seq follows the server

@@ -39,6 +39,7 @@ Task<Result<std::unique_ptr<MetaStore>>> MetaStore::Open(std::unique_ptr<KvStore
     if (IsRanged(static_cast<IdKind>(i))) store->state_.id_limits[i] += kIdRange;
   }
   KvBatch batch;
+  store->found_ = store->state_.seq;
   ++store->state_.seq.v;
   batch.Put(static_cast<KvFamily>(Family::kState), StateKey(), store->state_.Encode());
   CO_RETURN_IF_ERROR(store->kv_->Write(batch));

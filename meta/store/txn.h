@@ -142,6 +142,7 @@ class MetaStore {
   // transactions, so an acknowledgement of them does not outlive a restart.
   CommitSeq last_seq() const { return state_.seq; }
   CommitSeq durable_seq() const { return durable_; }
+  CommitSeq found_seq() const { return found_; }  // the last one of former lives that was there at the start
   uint64_t Count(Counter c) const { return state_.counters[static_cast<size_t>(c)]; }
   // How many transactions have moved a directory since this start: what was found above a directory holds until it grows.
   uint64_t dir_moves() const { return dir_moves_; }
@@ -171,6 +172,7 @@ class MetaStore {
   std::array<uint64_t, kIdKinds> first_ids_{};  // of this start: ids below may have been given out before
   std::array<uint64_t, kIdKinds> durable_limits_{};  // ids below may be used
   CommitSeq durable_;
+  CommitSeq found_;
   uint64_t dir_moves_ = 0;
   Tap tap_;
 };

@@ -120,7 +120,20 @@ Task<void> SyncInto(Vfs* vfs, InodeId dir, std::vector<FsError>* answers) {
   answers->push_back((co_await vfs->SyncDir(kRoot, dir)).code());
 }
 
-class LostChangesOf : public Gaps, public testing::WithParamInterface<bool> {
+class LostSession : public Gaps {
+ protected:
+  // The second life knows of the first one only what is there: whatever is not known durable is in doubt.
+  void RestartTwice() {
+    for (int i = 0; i < 2; ++i) {
+      cluster_.CrashMeta(true);
+      cluster_.StartMeta();
+      RunFor(kSecond);
+    }
+    RunFor(25 * kSecond);
+  }
+};
+
+class LostChangesOf : public LostSession, public testing::WithParamInterface<bool> {
  protected:
   // Client 0 changes a file, or names of a directory, and is cut off before it is told that they are durable.
   void Change(bool names) {
@@ -138,9 +151,7 @@ class LostChangesOf : public Gaps, public testing::WithParamInterface<bool> {
     Cut(0);
   }
   void LosePower() {
-    cluster_.CrashMeta(true);
-    cluster_.StartMeta();
-    RunFor(25 * kSecond);
+    RestartTwice();
     ASSERT_EQ(Session(0), session_);
   }
   // What syncs of `dir` say, the first of which begins as soon as the session is lost, or when there is another one.
@@ -188,14 +199,12 @@ TEST_P(LostChangesOf, ASyncSaysOkIfTheServerHasNotRestarted) {
 INSTANTIATE_TEST_SUITE_P(AtOnceOrLater, LostChangesOf, testing::Bool());
 
 // What was answered before a sync is durable, and known to be so although no renewal has said it yet.
-TEST_F(Gaps, NothingIsLostThatWasSynced) {
+TEST_F(LostSession, NothingIsLostThatWasSynced) {
   const InodeId dir = Do(vfs(0).MakeNode(kRoot, kRootInode, "dir", FileType::kDirectory, 0755, 0, ""))->attr.ino;
   ASSERT_EQ(Do(vfs(0).SyncDir(kRoot, kRootInode)).code(), FsError::kOk);
   const uint64_t session = Session(0);
   Cut(0);
-  cluster_.CrashMeta(true);
-  cluster_.StartMeta();
-  RunFor(25 * kSecond);
+  RestartTwice();
   Heal();
   RunFor(20 * kSecond);
   EXPECT_EQ(Session(0), session);  // it has come back: nothing of it is in doubt
