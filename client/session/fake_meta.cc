@@ -81,6 +81,7 @@ class FakeMeta::Service final : public MetaService {
   }
   Task<Result<Empty>> Sync(InodeRequest r) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
+    if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
     CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
     m_->Sync();
     co_return co_await Answer(Empty());
