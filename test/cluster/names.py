@@ -1,6 +1,6 @@
 """Names and addresses, with a hosts file of this scenario's own (a mount namespace): the metadata server moves behind its name
-(from IPv4 to IPv6, where that is) and is found by data servers and mounts; a mount starts before the metadata server and waits; it finds its node by itself; a data
-server whose address nobody can reach is told."""
+(from IPv4 to IPv6, where that is) and is found by data servers and mounts; a mount starts before the metadata server and waits; it
+finds its node by itself; a data server whose address nobody can reach is told."""
 
 import contextlib
 import os
