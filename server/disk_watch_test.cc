@@ -209,7 +209,7 @@ TEST_F(DiskWatchTest, ADiskThatIsUnmountedUnderItIsAbsentAndComesBack) {
 
 // It is no failed disk. (The test's disk has room as soon as the watch looks.)
 TEST_F(DiskWatchTest, ADiskThatSomethingElseFilledIsOpenedAnewWhenThereIsRoom) {
-  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+  Process p(dir_.path(), {"d1", "d2"}, [](Process* n) -> Task<void> {
     EXPECT_TRUE(co_await n->InUse(0));
     const Uuid disk = n->meta.hello.disks.at(0).uuid;
     EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 300'000)).ok());
