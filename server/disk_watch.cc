@@ -1,6 +1,8 @@
 #include "server/disk_watch.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/exec/passed.h"
@@ -10,6 +12,17 @@
 #include "server/disk_place.h"
 
 namespace stria {
+namespace {
+
+// kNotReady when there is, where something else had filled the disk. Blocks.
+Error RoomAgain(const std::string& path, uint64_t wanted) {
+  std::error_code error;
+  const std::filesystem::space_info room = std::filesystem::space(path, error);
+  if (error || room.available < wanted) return Error();
+  return Error(FsError::kNotReady, "disk " + path + " has room for its index again, and is opened anew");
+}
+
+}  // namespace
 
 void DiskWatch::Start() {
   leaves_.resize(disks_->size());
@@ -112,7 +125,14 @@ Task<void> DiskWatch::AwaitEnd(size_t i) {
     }
     if (look.running() == 0) {
       answered.Reset();
-      look.Spawn(RunOn(*d.index_pool, [path = d.spec.path, place = d.place, disk = d.superblock.own] { return LookForDisk(path, place, disk); }),
+      const ShardStore* const store = node_->stores()[i].get();
+      const uint64_t wanted = store != nullptr && store->out_of_room() ? store->room_for_index() : 0;
+      look.Spawn(RunOn(*d.index_pool,
+                       [path = d.spec.path, place = d.place, disk = d.superblock.own, wanted] {
+                         Error gone_now = LookForDisk(path, place, disk);
+                         if (gone_now.ok() && wanted > 0) gone_now = RoomAgain(path, wanted);
+                         return gone_now;
+                       }),
                  [&](Error said) {
                    answer = std::move(said);
                    answered.Set();

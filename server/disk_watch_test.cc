@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
+#include <vector>
 
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
@@ -101,6 +104,8 @@ class Process {
   void Hang(size_t i, const std::shared_future<void>& over) {
     for (int n = 0; n < kIndexThreads; ++n) disks_.at(i).index_pool->Submit([over] { over.wait(); });
   }
+  // Something else fills disk `i`, as far as its index sees.
+  void Fill(size_t i) { *full_.at(i) = true; }
   // How many disks the metadata server is told of.
   Task<bool> Tells(size_t disks) {
     co_return co_await Until([this, disks] { return meta.beat.disks.size() == disks; });
@@ -125,6 +130,10 @@ class Process {
     for (size_t i = 0; i < labels_.size(); ++i) {
       Result<OpenDisk> d = co_await OpenDataDisk({path(i), labels_[i], ""}, env_, true);
       disks_.push_back(std::move(d).value());
+      full_.push_back(std::make_shared<std::atomic<bool>>(false));
+      if (std::unique_ptr<RemovableKv>& index = disks_.back().index) {
+        index = std::make_unique<RemovableKv>(std::make_unique<FullKv>(index->Remove(Error()), full_.back()));
+      }
       list.push_back(disks_.back().ForNode());
     }
     DataNodeOptions options;
@@ -158,6 +167,7 @@ class Process {
   TokenGate verifier_;
   DiskEnv env_;
   std::deque<OpenDisk> disks_;
+  std::vector<std::shared_ptr<std::atomic<bool>>> full_;  // by disk: of the index that it has at the start
   std::unique_ptr<LocalOpener> local_;
   std::unique_ptr<DiskWatch> watch_;
   TaskScope scope_;
@@ -194,6 +204,27 @@ TEST_F(DiskWatchTest, ADiskThatIsUnmountedUnderItIsAbsentAndComesBack) {
     EXPECT_EQ(n->meta.hello.disks.at(0).uuid, disk);
     const Result<ShardBytes> got = co_await n->node->stores()[0]->Read(ShardId(7), 0, 300'000);
     EXPECT_TRUE(got.ok()) << got.error();
+  });
+}
+
+// It is no failed disk. (The test's disk has room as soon as the watch looks.)
+TEST_F(DiskWatchTest, ADiskThatSomethingElseFilledIsOpenedAnewWhenThereIsRoom) {
+  Process p(dir_.path(), {"d1", "d2"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    const Uuid disk = n->meta.hello.disks.at(0).uuid;
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 300'000)).ok());
+    n->Fill(0);
+    EXPECT_EQ((co_await StoreWhole(n->node->stores()[0].get(), ShardId(8), 300'000)).code(), FsError::kDiskFailed);
+    EXPECT_TRUE(co_await n->Until([n] {
+      const ShardStore* const now = n->node->stores()[0].get();
+      return now != nullptr && !now->failed();
+    }));
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_FALSE(n->meta.beat.disks.at(0).failed);
+    EXPECT_EQ(n->meta.hello.disks.at(0).uuid, disk);
+    const Result<ShardBytes> got = co_await n->node->stores()[0]->Read(ShardId(7), 0, 300'000);
+    EXPECT_TRUE(got.ok()) << got.error();
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(8), 300'000)).ok());
   });
 }
 

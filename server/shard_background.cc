@@ -95,9 +95,7 @@ Task<void> ShardStore::SyncDirtySegments() {
   }
   Result<void> synced = co_await disk_->SyncFiles(std::move(names));
   if (synced.ok() || synced.code() == FsError::kNoEnt) synced = co_await index_.Sync();
-  if (synced.ok()) co_return;
-  CountWrite(synced.error());
-  Fence(synced.error());
+  if (!synced.ok()) SyncFailed(synced.error());
 }
 
 // ---- Compaction -----------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ Task<void> ShardStore::SyncCommitted(std::vector<std::string> files) {
 }
 
 void ShardStore::SyncFailed(const Error& e) {
+  sync_failed_ = true;
   CountWrite(e);
   Fence(e);
 }

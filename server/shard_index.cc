@@ -278,7 +278,9 @@ void ShardIndex::AppendTotals(const std::map<uint64_t, bool>& touched, KvBatch* 
 Task<Result<void>> ShardIndex::WriteBatch(KvBatch batch) {
   KvStore* kv = kv_;
   auto shared = std::make_shared<const KvBatch>(std::move(batch));
-  co_return co_await RunOn(*pool_, [kv, shared] { return kv->Write(*shared); });
+  Result<void> written = co_await RunOn(*pool_, [kv, shared] { return kv->Write(*shared); });
+  found_no_room_ = found_no_room_ || written.code() == FsError::kNoSpace;
+  co_return written;
 }
 
 // `number` and all before it are written.

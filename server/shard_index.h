@@ -148,6 +148,8 @@ class ShardIndex {
     if (segment >= totals_.next_segment) totals_.next_segment = segment + 1;
   }
   size_t cache_bytes() const { return cache_bytes_; }
+  // A batch could not be written, for want of room: nothing of it is in the store, and all before it is.
+  bool found_no_room() const { return found_no_room_; }
 
  private:
   struct Cached {
@@ -183,6 +185,7 @@ class ShardIndex {
   std::list<uint64_t> lru_;  // most recent first
   std::unordered_map<uint64_t, Cached> cache_;
   size_t cache_bytes_ = 0;
+  bool found_no_room_ = false;
 };
 
 }  // namespace stria

@@ -69,8 +69,14 @@ Error ShardStore::Damaged(ShardId shard, const std::string& how) {
 }
 
 void ShardStore::Fence(const Error& e) {
-  if (failure_.ok()) failure_ = Error(FsError::kDiskFailed, options_.name + " has failed: " + e.message);
+  if (!failure_.ok()) return;
+  out_of_room_ = e.code == FsError::kNoSpace && index_.found_no_room();
+  failure_ = Error(FsError::kDiskFailed,
+                   options_.name + (out_of_room_ ? " is filled by something else, and can only be read until there is room for its index: " : " has failed: ") +
+                       e.message);
 }
+
+uint64_t ShardStore::room_for_index() const { return std::min(space_.capacity_bytes / 100, kMaxHardReserveBytes); }
 
 Error ShardStore::CountRead(Error e) {
   if (e.code == FsError::kIo) e.code = FsError::kDiskFailed;
@@ -146,8 +152,7 @@ Task<void> ShardStore::SpaceLoop() {
 }
 
 Error ShardStore::HasRoom(uint64_t bytes, bool repair) const {
-  const uint64_t hard = std::min(space_.capacity_bytes / 100, kMaxHardReserveBytes);
-  const uint64_t reserve = repair ? hard : space_.capacity_bytes * kRepairReservePercent / 100;
+  const uint64_t reserve = repair ? room_for_index() : space_.capacity_bytes * kRepairReservePercent / 100;
   if (space_.free_bytes >= written_since_space_ + bytes + reserve) return {};
   return Error(FsError::kNoSpace, options_.name + " is full" + (repair ? "" : " (the rest is for repairs)"));
 }
@@ -166,13 +171,13 @@ DiskUsage ShardStore::Usage() const {
   out.capacity_bytes = space_.capacity_bytes;
   out.filesystem = space_.filesystem;
   const uint64_t reserve = space_.capacity_bytes * kRepairReservePercent / 100 + written_since_space_;
-  out.free_bytes = space_.free_bytes > reserve ? space_.free_bytes - reserve : 0;
+  out.free_bytes = space_.free_bytes > reserve && !out_of_room() ? space_.free_bytes - reserve : 0;
   out.used_bytes = index_.totals().used_bytes;
   out.shards = index_.totals().shards;
   out.read_errors = read_errors_;
   out.write_errors = write_errors_;
   out.checksum_errors = checksum_errors_;
-  out.failed = failed() || hung();
+  out.failed = (failed() && !out_of_room()) || hung();
   // 0 is "too few to say".
   out.read_us = DivCeil(static_cast<uint64_t>(read_times_.Median()), static_cast<uint64_t>(kMicrosecond));
   return out;

@@ -11,7 +11,7 @@
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
 // A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported, reads go on as far as
-// they can. A hanging disk gets no work after two seconds (kUnavailable; disk_silence.h), and is reported as failed after
+// they can. If the index finds no room that is not reported as a failure (out_of_room). A hanging disk gets no work after two seconds (kUnavailable; disk_silence.h), and is reported as failed after
 // twenty, until it answers. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair), kChecksum (bytes or record
 // differ from what was written; counted, and listed for a report), kNoSuchShard, kShardSealed, kConflict, kRetryLater (a bound
 // was reached), kBadRequest.
@@ -87,7 +87,7 @@ struct DiskUsage {
   uint64_t read_errors = 0;
   uint64_t write_errors = 0;
   uint64_t checksum_errors = 0;
-  bool failed = false;
+  bool failed = false;  // not for want of room alone
   uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
   uint64_t filesystem = 0;  // as DiskSpace says
 };
@@ -148,6 +148,10 @@ class ShardStore {
   // For calls that wait for this disk for other nodes.
   DiskSilence& silence() { return silence_; }
   const Error& failure() const { return failure_; }
+  // It failed because something else has filled the disk, so that its index cannot be written: nothing of it is wrong, reads go on, and
+  // opened anew with so much room it is as after a crash.
+  bool out_of_room() const { return out_of_room_ && !sync_failed_; }
+  uint64_t room_for_index() const;
   ShardIndex& index() { return index_; }
   const ShardStoreOptions& options() const { return options_; }
   size_t open_shards() const { return open_.size(); }
@@ -270,6 +274,8 @@ class ShardStore {
 
   DiskSilence silence_;
   Error failure_;
+  bool out_of_room_ = false;
+  bool sync_failed_ = false;
   ReadTimes read_times_;
   uint64_t read_errors_ = 0;
   uint64_t write_errors_ = 0;

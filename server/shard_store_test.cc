@@ -487,6 +487,46 @@ TEST(ShardStoreRepeatTest, ALateLookAtTheIndexBeginsNoSealedShardAnew) {
   }
 }
 
+// Something else has filled the disk: it is not a failed one, takes nothing, and is read; opened anew it is as before.
+TEST(ShardStoreSpaceTest, ADiskWhoseIndexFindsNoRoomIsNoFailedOne) {
+  SimExecutor ex(1);
+  InlinePool pool;
+  auto media = std::make_shared<SimDiskMedia>(1, SimDiskOptions());
+  auto kv_media = std::make_shared<MemKvMedia>(kIndexFamilies);
+  const auto full = std::make_shared<std::atomic<bool>>(false);
+  constexpr uint64_t kSmall = kBlock, kRaw = 8 * kBlock;
+  for (const bool by_delete : {false, true}) {
+    *full = false;
+    SimDisk disk(media);
+    FullKv kv(std::make_shared<MemKv>(kv_media), full);
+    ShardStore store(&disk, &kv, &pool, &pool, ShardStoreOptions{.disk = Uuid{7, 9}});
+    ASSERT_TRUE(RunSim(ex, store.Open()).ok());
+    ex.RunFor(kSecond);
+    const ShardId small(by_delete ? 11 : 1), raw(by_delete ? 12 : 2), refused(3);
+    ASSERT_TRUE(RunSim(ex, StoreWhole(&store, small, kSmall)).ok());
+    ASSERT_TRUE(RunSim(ex, StoreWhole(&store, raw, kRaw)).ok());
+    EXPECT_GT(store.Usage().free_bytes, 0u);
+    *full = true;
+    if (by_delete) EXPECT_EQ(RunSim(ex, store.Delete({small})).code(), FsError::kDiskFailed);
+    else EXPECT_EQ(RunSim(ex, StoreWhole(&store, refused, kRaw)).code(), FsError::kDiskFailed);
+    EXPECT_TRUE(store.failed() && store.out_of_room());
+    EXPECT_FALSE(store.Usage().failed) << "it would be rebuilt elsewhere, for good";
+    EXPECT_EQ(store.Usage().free_bytes, 0u) << "nothing is to be put there";
+    EXPECT_NE(store.failure().message.find("filled by something else"), std::string::npos) << store.failure();
+    EXPECT_GT(store.room_for_index(), 0u);
+    EXPECT_TRUE(RunSim(ex, store.Read(raw, 0, kRaw)).ok());
+  }
+  *full = false;
+  SimDisk disk(media);
+  MemKv kv(kv_media);
+  ShardStore store(&disk, &kv, &pool, &pool, ShardStoreOptions{.disk = Uuid{7, 9}});
+  ASSERT_TRUE(RunSim(ex, store.Open()).ok());
+  for (const uint64_t id : {1, 11}) EXPECT_TRUE(RunSim(ex, store.Read(ShardId(id), 0, kSmall)).ok()) << id;
+  for (const uint64_t id : {2, 12}) EXPECT_TRUE(RunSim(ex, store.Read(ShardId(id), 0, kRaw)).ok()) << id;
+  EXPECT_TRUE(RunSim(ex, StoreWhole(&store, ShardId(3), kRaw)).ok());
+  EXPECT_FALSE(store.failed());
+}
+
 TEST(ShardStoreSpaceTest, RepairHasItsReserve) {
   SimExecutor ex(1);
   SimDiskOptions options;

@@ -2,9 +2,11 @@
 // that survives the "process" on it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,31 @@ inline Task<Result<Sealed>> StoreWhole(ShardStore* store, ShardId shard, uint64_
   CO_RETURN_IF_ERROR(co_await WriteBlocksOf(store, shard, length, 0, ChecksumBlocks(length), repair));
   co_return co_await store->Seal(shard, length);
 }
+
+// An index that finds no room for a batch while `full` says so.
+class FullKv final : public KvStore {
+ public:
+  FullKv(std::shared_ptr<KvStore> kv, std::shared_ptr<std::atomic<bool>> full) : kv_(std::move(kv)), full_(std::move(full)) {}
+  Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override { return kv_->Get(family, key); }
+  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override {
+    return kv_->GetIfCached(family, key);
+  }
+  Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end, size_t limit) override {
+    return kv_->Scan(family, begin, end, limit);
+  }
+  Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override {
+    return kv_->Last(family, begin, at);
+  }
+  Result<void> Write(const KvBatch& batch) override {
+    if (*full_) return Error(FsError::kNoSpace, "no room");
+    return kv_->Write(batch);
+  }
+  Task<Result<void>> Sync() override { return kv_->Sync(); }
+
+ private:
+  const std::shared_ptr<KvStore> kv_;
+  const std::shared_ptr<std::atomic<bool>> full_;
+};
 
 class SimStore {
  public:

@@ -18,6 +18,7 @@ AttrCalls::AttrCalls(AttrCallsRooms rooms)
 Task<Result<EntryOut>> AttrCalls::GetAttr(Caller who, InodeId ino) {
   const CallList::Call under_way(&calls_, "stat of", ino);
   const VfsInodePtr inode = inodes_.Find(ino);
+  if (inode && AttrView::MayBeStoresAlone(*inode)) co_await kernel_view_.ForgetPagesForOthers(InKernel(inode));
   const bool gated = inode && attrs_.PagesGated(*inode);
   const bool cut = inode && nodes_.IsResizing(ino) && inode->writes.clean();  // whether it is already only the server knows
   if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&

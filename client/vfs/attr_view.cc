@@ -59,7 +59,7 @@ EntryOut AttrView::Overlay(const Attr& attr) {
   EntryOut out = Newest(attr);
   if (nodes_.IsResizing(attr.ino) || IsGrowing(attr.ino)) return out;
   VfsInode* const n = inodes_.Look(attr.ino);
-  if (n && PagesGated(*n)) return out;
+  if (n && (PagesGated(*n) || MayBeStoresAlone(*n))) return out;
   out.attr_valid_ns = AttrValidNs();
   if (n) n->in_kernel.AttrShown(attr.version);
   return out;
@@ -77,8 +77,12 @@ bool AttrView::PagesGated(const VfsInode& n) const {
   return !nobody_writes || !new_enough || nodes_.IsResizing(n.ino);
 }
 
+bool AttrView::MayBeStoresAlone(const VfsInode& n) {
+  return n.may_be_mapped_to_write() && n.attr.size > 0 && n.attr.allocated_bytes == 0 && n.writes.clean();
+}
+
 Task<void> AttrView::GatePages(VfsInodePtr inode) {
-  if (inode->in_kernel.has_pages()) co_await ForgetShown(inode->ino);
+  if (inode->in_kernel.has_pages() || MayBeStoresAlone(*inode)) co_await ForgetShown(inode->ino);
 }
 
 void AttrView::UpdateInode(const Attr& attr, bool current) {

@@ -7,8 +7,8 @@
 // Invariants:
 //  - an older answer (Attr::version) never replaces a newer one;
 //  - sizes and times of dirty bytes win over the server's, as long as they are dirty under the exclusive lease;
-//  - the kernel keeps no attributes of a file whose size a call of ours changes (Resizing), that grows, or whose pages are to be
-//    looked at before each read (PagesGated).
+//  - the kernel keeps no attributes of a file whose size a call of ours changes (Resizing), that grows, whose pages are to be
+//    looked at before each read (PagesGated), or that may have bytes in mappings alone (MayBeStoresAlone).
 //
 // Called by: rooms that have an answer of the server, or show attributes. Calls: Inodes, NodeCache, MadeAhead, KernelView.
 #pragma once
@@ -48,6 +48,10 @@ class AttrView {
   // The kernel has pages of it, and somebody may write it: the kernel may not keep its attributes, so that it asks before
   // each read of these pages, and they go before that is answered if they are older than what anybody may have seen.
   bool PagesGated(const VfsInode& n) const;
+  // Nothing of it is stored, and programs here may have mapped it to write: stores that the kernel has not written back may be all
+  // that it has. Programs that copy files (tar -S) take a file without blocks for a hole as a whole. So the kernel keeps no
+  // attributes of it, and writes back before its attributes are shown.
+  static bool MayBeStoresAlone(const VfsInode& n);
 
   // ---- What an answer said. `since`: NodeCache.
   // Another answer of the server has overtaken it. It is used once, and the kernel keeps nothing of it.
@@ -67,7 +71,8 @@ class AttrView {
   void SizeShown(InodeId ino, uint64_t size);  // the kernel is told of this size
   // Returns when the kernel has forgotten what attributes of it were shown until now.
   Task<void> ForgetShown(InodeId ino);
-  // The attributes that the kernel keeps of a file that it has pages of, as somebody begins to write it here.
+  // As somebody begins to write it here: the attributes that the kernel keeps of a file that it has pages of, or is to ask for
+  // (MayBeStoresAlone).
   Task<void> GatePages(VfsInodePtr inode);
 
   // An inode whose size a call of ours changes: until it has its answer the kernel has the old size. So from Begin to the end

@@ -155,6 +155,34 @@ TEST_F(AttrViewTest, OfAFileWithPagesThatIsWrittenTheKernelKeepsNone) {
   EXPECT_TRUE(room.PagesGated(*file));
 }
 
+// Stores into a mapping may be all that a file without blocks has: so the kernel asks, and writes them back before it is answered.
+TEST_F(AttrViewTest, OfAFileThatMayHaveStoresAloneTheKernelKeepsNone) {
+  const VfsInodePtr file = Held();
+  EXPECT_GT(room.Overlay(File(10, 1)).attr_valid_ns, 0);
+  RunSim(ex, room.GatePages(file));
+  EXPECT_EQ(forgotten, 0) << "nobody writes";
+  ++file->writers;
+  EXPECT_FALSE(AttrView::MayBeStoresAlone(*file)) << "nobody can have mapped it to write";
+  ++file->reading;
+  EXPECT_TRUE(AttrView::MayBeStoresAlone(*file));
+  RunSim(ex, room.GatePages(file));
+  EXPECT_EQ(forgotten, 1) << "what it was told before";
+  EXPECT_EQ(room.Overlay(File(10, 1)).attr_valid_ns, 0);
+  Write(file, 10);
+  EXPECT_FALSE(AttrView::MayBeStoresAlone(*file)) << "what is dirty here counts as allocated";
+  EXPECT_GT(room.Overlay(File(10, 1)).attr_valid_ns, 0);
+}
+
+TEST_F(AttrViewTest, WhatIsStoredMayBeKept) {
+  const VfsInodePtr file = Held();
+  file->attr.allocated_bytes = 512;
+  ++file->writers;
+  ++file->reading;
+  EXPECT_FALSE(AttrView::MayBeStoresAlone(*file));
+  file->attr.allocated_bytes = file->attr.size = 0;
+  EXPECT_FALSE(AttrView::MayBeStoresAlone(*file)) << "an empty file has no bytes to store into";
+}
+
 TEST_F(AttrViewTest, AnAnswerThatOvertookItsEventMakesTheKernelForget) {
   const VfsInodePtr file = Held();
   (void)room.Overlay(File(10, 4));

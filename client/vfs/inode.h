@@ -57,6 +57,8 @@ class VfsInode {
   uint32_t writers = 0;
   uint32_t reading = 0;            // handles that may read, those of writers too
   uint32_t shared_writes = 0;      // begun under kShared
+  // A mapping that is stored into keeps a handle for reading and writing open. (Two handles, one of each, look the same.)
+  bool may_be_mapped_to_write() const { return writers > 0 && reading > 0; }
   InodeInKernel in_kernel{ino};
 
   // ---- What becomes of it when the session lapses or is lost (come_back.h).

@@ -31,8 +31,8 @@ bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
 Reads::Reads(ReadsRooms rooms)
     : attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), mappings_(rooms.mappings), read_path_(rooms.read_path),
       atimes_(rooms.atimes), made_ahead_(rooms.made_ahead), commits_(rooms.commits), keeper_(rooms.keeper),
-      come_back_(rooms.come_back), attr_calls_(rooms.attr_calls), peers_(rooms.peers), session_(rooms.session),
-      counters_(rooms.counters), calls_(rooms.calls) {}
+      come_back_(rooms.come_back), attr_calls_(rooms.attr_calls), kernel_view_(rooms.kernel_view), peers_(rooms.peers),
+      session_(rooms.session), counters_(rooms.counters), calls_(rooms.calls) {}
 
 Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages,
                                       std::shared_ptr<ReadTally> reader) {
@@ -191,7 +191,8 @@ Task<Result<uint64_t>> Reads::Seek(Caller who, VfsHandlePtr h, uint64_t offset, 
   const CallList::Call under_way(&calls_, "seek in", h->inode->ino);
   VfsInodePtr inode = h->inode;
   CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
-  // The mapping knows only what is committed.
+  // Neither stores into mappings nor bytes that are dirty here are holes, and the mapping knows only what is committed.
+  if (inode->may_be_mapped_to_write()) co_await kernel_view_.ForgetPagesForOthers(InKernel(inode));
   if (!inode->writes.clean()) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, false));
   CO_ASSIGN_OR_RETURN(const EntryOut now, co_await attr_calls_.GetAttr(who, inode->ino));
   const uint64_t size = now.attr.size;

@@ -52,6 +52,7 @@ struct ReadsRooms {
   LeaseKeeper& keeper;
   ComeBack& come_back;
   AttrCalls& attr_calls;
+  KernelView& kernel_view;
   const DataPeers& peers;
   MetaSession& session;
   IoCounters& counters;  // of these read_calls, read_bytes and lost_mappings
@@ -101,6 +102,7 @@ class Reads {
   LeaseKeeper& keeper_;
   ComeBack& come_back_;
   AttrCalls& attr_calls_;
+  KernelView& kernel_view_;
   const DataPeers& peers_;
   MetaSession& session_;
   IoCounters& counters_;

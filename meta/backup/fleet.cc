@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/sentence.h"
+
 namespace stria {
 namespace {
 
@@ -84,7 +86,7 @@ Task<Result<std::string>> BackupFleet::Get(ArchiveName name, size_t copy) {
   }
   if (!reply.ok()) {
     // kNoEnt would say that there are no more copies.
-    co_return Error(FsError::kIo, address + ": " + reply.error().ToString());
+    co_return Error(FsError::kIo, address + ": " + SentenceOf(reply.error()));
   }
   co_return std::string(reply->payload.Flatten().view());
 }

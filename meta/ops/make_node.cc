@@ -73,7 +73,7 @@ Result<OpenReply> MakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r,
   if (Error e = MayCreate(ctx, dir.attr, AclIn(txn, dir)); !e.ok()) return e;
   if (IsDevice(r.type) && !ctx.IsRoot()) return Error(FsError::kPerm, "only root makes devices");
   const bool is_dir = r.type == FileType::kDirectory;
-  if (is_dir && dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
+  if (is_dir && dir.attr.nlink >= kMaxDirLinks) return Error(FsError::kMLink);
 
   ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, ctx, r.former, made_ahead));
   InodeRecord rec = NewInodeRecord(ctx, r, dir, ino);

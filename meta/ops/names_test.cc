@@ -255,13 +255,17 @@ TEST_P(NamesTest, LinkBound) {
     LinkRequest r{{}, ino, kRootInode, "g"};
     EXPECT_EQ(OpLink(txn, ctx_, r).code(), FsError::kMLink);
     InodeRecord root = GetInode(txn, kRootInode).value();
-    root.attr.nlink = kMaxLinks;
+    root.attr.nlink = kMaxDirLinks;
     txn.Write(InodeKey(kRootInode), root);
     MakeNodeRequest m;
     m.parent = kRootInode;
     m.name = "d";
     m.type = FileType::kDirectory;
     EXPECT_EQ(OpMakeNode(txn, ctx_, m).code(), FsError::kMLink);
+    root.attr.nlink = kMaxLinks;  // it is the bound of files: ext4 and XFS take more subdirectories
+    txn.Write(InodeKey(kRootInode), root);
+    EXPECT_TRUE(OpMakeNode(txn, ctx_, m).ok());
+    EXPECT_EQ(GetInode(txn, kRootInode)->attr.nlink, kMaxLinks + 1);
   }
 }
 
@@ -362,6 +366,21 @@ TEST_P(NamesTest, XattrLimits) {
   EXPECT_EQ(set("user.", 1), FsError::kInval);
   EXPECT_EQ(set("user.stria.where", 1), FsError::kPerm);
   EXPECT_EQ(set("user." + std::string(251, 'n'), 1), FsError::kRange);
+}
+
+TEST_P(NamesTest, XattrsOfAFileAreBounded) {
+  const InodeId ino = Make(kRootInode, "f");
+  Txn txn(store_.store());
+  const auto set = [&](const std::string& name) {
+    XattrRequest r;
+    r.ino = ino;
+    r.name = name;
+    r.value = "v";
+    return OpSetXattr(txn, ctx_, r).code();
+  };
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(set("user." + std::to_string(i)), FsError::kOk) << i;  // docs/posix.md says how many
+  EXPECT_EQ(set("user.more"), FsError::kNoSpace);
+  EXPECT_EQ(set("user.7"), FsError::kOk) << "replaced, not added";
 }
 
 TEST_P(NamesTest, TruncateOfWhatIsOpenNeedsNoPermission) {

@@ -89,8 +89,8 @@ Error CheckRights(Txn& txn, const OpCtx& ctx, Move& m, bool exchange) {
   if (source_dir && !may_write(m.source.rec)) return Error(FsError::kAccess);
   if (exchange && m.target->rec.is_dir() && !may_write(m.target->rec)) return Error(FsError::kAccess);
   const bool target_dir = m.target && m.target->rec.is_dir();
-  if (source_dir && !target_dir && m.to_dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
-  if (exchange && target_dir && !source_dir && m.from_dir.attr.nlink >= kMaxLinks)
+  if (source_dir && !target_dir && m.to_dir.attr.nlink >= kMaxDirLinks) return Error(FsError::kMLink);
+  if (exchange && target_dir && !source_dir && m.from_dir.attr.nlink >= kMaxDirLinks)
     return Error(FsError::kMLink);
   return Error();
 }

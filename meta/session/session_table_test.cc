@@ -39,6 +39,22 @@ TEST(SessionTable, RecordRoundTripsAndRefusesCuts) {
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(DecodeSessionRecord(bytes.substr(0, n)).ok()) << n;
 }
 
+// What answers an event of before a restart (LeaseDone, an acknowledgement that comes late) answers none of after it.
+TEST(SessionTable, NoNumberOfAnEventComesAgainAfterARestart) {
+  constexpr int kEvents = 1000;
+  uint64_t last = 0;
+  for (uint64_t term : {1, 2, 3, 4}) {
+    SessionTable t;
+    t.SetTerm(term);
+    t.Open(Record(1), 0, CommitSeq(1), 0);
+    for (int i = 0; i < kEvents; ++i) {
+      const uint64_t event = t.Push(kS1, SessionEvent());
+      ASSERT_GT(event, last) << "in term " << term;
+      last = event;
+    }
+  }
+}
+
 TEST(SessionTable, LeaseRunsOutUnlessRenewed) {
   SessionTable t;
   t.Open(Record(1), 0, CommitSeq(3), 0);

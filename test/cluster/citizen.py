@@ -4,6 +4,7 @@ uid=, default_permissions, `mount -a` twice, and an umount that returns when all
 It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin, and in one over /etc what `stria join` makes: mounts
 find their certificate where those of any PC do."""
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -95,13 +96,18 @@ def read_only_and_remount(meta, at):
     say("ro, remount,rw, remount,ro")
 
 
+FSTAB = ("stria _netdev,nofail,timeout=30s",
+         "fuse.stria _netdev,nofail,nosuid,nodev,wait=forever,x-systemd.mount-timeout=infinity")  # that of docs/operations.md, "Mounting"
+
+
 def fstab_twice(meta, at, directory):
     fstab = directory / "fstab"
-    fstab.write_text(f"{meta}:/ {at} stria _netdev,nofail,timeout=30s 0 0\n")
-    for _ in range(2):
-        run("mount", "-a", "-T", fstab)
-        assert len(mounted(at)) == 1, "mount -a mounted it twice"
-    run("umount", at)
+    for line in FSTAB:
+        fstab.write_text(f"{meta}:/ {at} {line} 0 0\n")
+        for _ in range(2):
+            run("mount", "-a", "-T", fstab)
+            assert len(mounted(at)) == 1, "mount -a mounted it twice"
+        run("umount", at)
     say("fstab, twice")
 
 
@@ -180,6 +186,24 @@ def owners(c, meta, at):
     say("uid= and permissions")
 
 
+def durable_at_once(c, meta, at):
+    """With -o sync what was written stays, although nobody synced or closed it before its mount was killed."""
+    what = os.urandom(64 * 1024)
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "sync,timeout=60s")
+    fd = os.open(at / "at-once", os.O_WRONLY | os.O_CREAT)
+    assert os.write(fd, what) == len(what)
+    pid = pid_of(at)
+    os.kill(pid, signal.SIGKILL)
+    wait_for("it is killed", lambda: not is_running(pid), 10)
+    with contextlib.suppress(OSError):
+        os.close(fd)
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "timeout=60s")  # clears the dead one away
+    assert (at / "at-once").read_bytes() == what, "-o sync lost what was written"
+    run("umount", at)
+    assert (c.mount / "at-once").read_bytes() == what
+    say("-o sync")
+
+
 def flushed_at_umount(c, meta, at):
     run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "async_close,timeout=60s")
     pid = pid_of(at)
@@ -243,6 +267,7 @@ def scenario():
             options_of_any_filesystem(c, meta, at, directory)
             subdirectory(c, meta, at)
             owners(c, meta, at)
+            durable_at_once(c, meta, at)
             flushed_at_umount(c, meta, at)
             said_if_lost(c, meta, at)
         finally:

@@ -1,10 +1,11 @@
 """Names and addresses, with a hosts file of this scenario's own (a mount namespace): the metadata server moves behind its name
-and is found by data servers and mounts; a mount starts before the metadata server and waits; it finds its node by itself; a data
-server whose address nobody can reach is told."""
+(from IPv4 to IPv6, where that is) and is found by data servers and mounts; a mount starts before the metadata server and waits; it
+finds its node by itself; a data server whose address nobody can reach is told."""
 
 import contextlib
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,15 @@ def name_is(hosts, address):
     hosts.write_text("\n".join([*rest, *[f"{a} {NAME}" for a in address]]) + "\n")
 
 
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+            return True
+    except OSError:
+        return False
+
+
 def replaced(arguments, option, value):
     out = list(arguments)
     out[out.index(option) + 1] = value
@@ -55,13 +65,13 @@ def scenario():
         c.write("f", 3 * MIB)
         meta = c.arguments("meta")
         port = meta[meta.index("--listen") + 1].rsplit(":", 1)[1]
-        # One address of the name is of nobody, the other is right.
-        name_is(hosts, ["127.0.0.77", "127.0.0.1"])
+        # Of the name's addresses two are of nobody, the last is right.
+        name_is(hosts, ["::1", "127.0.0.77", "127.0.0.1"])
         for node in c.nodes():
             arguments = replaced(c.arguments(node), "--meta", f"{NAME}:{port}")
             c.kill(node)
             c.start_with(node, arguments)
-        say("data servers know the metadata server by a name with two addresses")
+        say("data servers know the metadata server by a name with several addresses")
 
         # It moves, and is away for a while: a mount that starts meanwhile waits for it.
         c.kill("meta")
@@ -72,16 +82,17 @@ def scenario():
                                   "--wait", "forever", "--log", log, place], stdin=subprocess.DEVNULL)
         time.sleep(8)
         assert early.poll() is None, "the mount did not wait"
-        start(c, "meta", replaced(meta, "--listen", f"127.0.0.9:{port}"))
-        name_is(hosts, ["127.0.0.9"])
+        new, bracketed = ("::1", "[::1]") if has_ipv6() else ("127.0.0.9", "127.0.0.9")
+        start(c, "meta", replaced(meta, "--listen", f"{bracketed}:{port}"))
+        name_is(hosts, [new])
         began = time.monotonic()
-        environment = {**os.environ, "STRIA_META": f"127.0.0.9:{port}", "STRIA_TRUST": c.cluster / "meta/trust/admin"}
+        environment = {**os.environ, "STRIA_META": f"{bracketed}:{port}", "STRIA_TRUST": c.cluster / "meta/trust/admin"}
 
         def up():
             done = subprocess.run([c.stria_path, "node", "ls"], env=environment, text=True, capture_output=True, timeout=60)
             return done.returncode == 0 and done.stdout.count(" up ") == 3
         wait_for("data servers have found it", up, WAIT_S)
-        say(f"data servers have found it after {time.monotonic() - began:.1f} s")
+        say(f"data servers have found it at {new} after {time.monotonic() - began:.1f} s")
         wait_for("the mount is there", lambda: str(place) in pathlib.Path("/proc/self/mountinfo").read_text(), 60)
 
         def reads():  # the server waits for reclaims after its restart, longer than this mount's timeout

@@ -89,6 +89,37 @@ TEST_F(Bytes, ThatAreOverwrittenCountOnceAndHolesDoNot) {
   EXPECT_EQ(Allocated(fd), 12288u);
 }
 
+// Stores into a mapping, which the kernel has not written back and nobody has synced.
+TEST_F(Bytes, ThatAreStoredIntoMappingsCountAsAllocated) {
+  InOtherProcess({a_, b_}, [this] {
+    constexpr off_t kSize = 256 << 10, kStored = 64 << 10;
+    for (const bool first_bytes : {true, false}) {
+      const std::string name = first_bytes ? "first" : "more";
+      WriteAll(A(name), "");
+      ASSERT_EQ(truncate(A(name).c_str(), kSize), 0);
+      if (!first_bytes) {
+        Fd some(A(name), O_WRONLY);
+        ASSERT_EQ(pwrite(some, "some", 4, 0), 4);
+        ASSERT_EQ(fsync(some), 0);
+      }
+      if (first_bytes) ASSERT_EQ(Stat(A(name)).st_blocks, 0);
+      Fd fd(A(name), O_RDWR);
+      char* const at = static_cast<char*>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+      ASSERT_NE(at, MAP_FAILED);
+      at[kStored] = 'x';
+      // tar -S takes a file without any for one hole, and looks no further.
+      EXPECT_GT(Stat(A(name)).st_blocks, 0) << name;
+      Fd reader(A(name), O_RDONLY);
+      EXPECT_EQ(lseek(reader, kStored, SEEK_DATA), kStored) << name;
+      EXPECT_GT(lseek(reader, kStored, SEEK_HOLE), kStored) << name;
+      at[2 * kStored] = 'y';
+      EXPECT_EQ(lseek(reader, 2 * kStored, SEEK_DATA), 2 * kStored) << name << ", once more";
+      EXPECT_EQ(Get(reader, 2 * kStored, 1), "y");
+      munmap(at, kSize);
+    }
+  });
+}
+
 // By the page cache, by descriptors of before; each way goes by another idea of the size.
 TEST_F(Bytes, ThatAnotherMountAppendsAreThereForWhoDoesNotAsk) {
   for (const int how : {O_RDONLY, O_RDWR}) {
@@ -115,7 +146,9 @@ TEST_F(Bytes, ThatAnotherMountAppendsAreThereForWhoDoesNotAsk) {
         all += added;
         const size_t some = std::min<size_t>(more, 60'000);
         const std::string what = name + " + " + std::to_string(more);
-        // Nothing here asks for the size before.
+        // Nothing here asks for the size before. These have pages read that are kept.
+        EXPECT_EQ(posix_fadvise(reader, 0, 0, POSIX_FADV_WILLNEED), 0) << what;
+        EXPECT_EQ(readahead(reader, old, some), 0) << strerror(errno) << ", " << what;
         EXPECT_TRUE(SendFile(reader, old, some) == added.substr(0, some)) << "sendfile of " << what;
         EXPECT_TRUE(Splice(reader, old, some) == added.substr(0, some)) << "splice of " << what;
         Fd copy(B("copy of " + name), O_CREAT | O_RDWR | O_TRUNC);

@@ -86,7 +86,7 @@ int RunEvents(const Context& ctx, const EventsArgs& args) {
     const auto page = AskEvents(**client, r);
     if (!page.ok()) {
       if (!IsRetryable(page.code()) && page.code() != FsError::kNotReady && page.code() != FsError::kRetryLater) return ctx.Fail(page.error());
-      if (!std::exchange(away, true)) *ctx.err << "stria: " << SentenceOf(page.error()) << "; it is asked again and again\n" << std::flush;
+      if (!std::exchange(away, true)) *ctx.err << "stria: " << Printable(SentenceOf(page.error())) << "; it is asked again and again\n" << std::flush;
       std::this_thread::sleep_for(kAskAgain);
       continue;
     }

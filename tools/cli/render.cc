@@ -256,9 +256,9 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string
   findings.insert(findings.end(), more.begin(), more.end());
   std::string out = "cluster: " + s.map.cluster.ToString() + "\n";
   out += "  state: " + std::string(HealthName(HealthOf(findings))) + "\n";
-  for (const Finding& f : findings) {
-    out += (f.severity == Health::kHealthy ? "   note: " : " status: ") + f.what + "\n";
-    if (!f.action.empty()) out += " action: " + f.action + "\n";
+  for (const Finding& f : findings) {  // nodes and clients say some of it
+    out += (f.severity == Health::kHealthy ? "   note: " : " status: ") + Printable(f.what) + "\n";
+    if (!f.action.empty()) out += " action: " + Printable(f.action) + "\n";
   }
   for (const RepairProgress& p : s.repairs) {
     if (!IsFinished(p)) out += "rebuild: " + RenderRepairLine(p, s.map) + "\n";
@@ -281,7 +281,7 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string
     Table t;
     t.header = {"CLIENT", "OWNER", "NODE", "LEASE"};
     for (const SessionInfo& c : s.sessions) {
-      t.rows.push_back({Printable(c.client), c.owner.empty() ? "-" : Printable(c.owner), c.node_name.empty() ? "-" : c.node_name,
+      t.rows.push_back({Printable(c.client), c.owner.empty() ? "-" : Printable(c.owner), c.node_name.empty() ? "-" : Printable(c.node_name),
                         HumanDuration(c.lease_left_ns / kSecond)});
     }
     out += RenderTable(t, 4) + "\n";

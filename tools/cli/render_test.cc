@@ -93,10 +93,13 @@ TEST(Render, NamesOfAllBytes) {
   s.thin_stripes = 1;
   s.thin_files = {{InodeId(9), "/\xff\033[2J", 0, 10}};
   s.sessions[0].client = "mount /mnt/\033]0;x\007 on pc7 (pid 1)";
+  s.sessions[0].node_name = "n1\033[31m";
+  s.advice.push_back({1, "Disk n1:d9 is not used: cannot open /srv/\033[2J.", "Look at /srv/\033[2J."});
   const std::string text = RenderStatus(s, kSampleNowNs);
   EXPECT_NE(text.find(R"(    $'/\377\033[2J\nall is well'  0+10)"), text.npos) << text;
   EXPECT_NE(text.find(R"(may lose them: $'/\377\033[2J'.)"), text.npos) << text;
   EXPECT_NE(text.find(R"(mount /mnt/\033]0;x\007 on pc7)"), text.npos) << text;
+  EXPECT_NE(text.find(R"(cannot open /srv/\033[2J.)"), text.npos) << text;
   EXPECT_EQ(text.find('\033'), text.npos) << "a terminal would obey a file's name";
   const std::string json = Dump(StatusJson(s, kSampleNowNs));
   EXPECT_NE(json.find(R"("path": "/\udcff\u001b[2J\nall is well")"), json.npos) << json;

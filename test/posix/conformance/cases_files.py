@@ -341,6 +341,33 @@ def not_written_back(t: Trace):
     os.close(fd)
 
 
+def stored_into_mappings(t: Trace):
+    """What programs have stored into a mapping and not synced is no hole, either."""
+    for label, before in (("empty", b""), ("sparse", b"some")):
+        path = t.file(label, before)
+        fd = os.open(path, os.O_RDWR)
+        os.fsync(fd)
+        os.ftruncate(fd, MIB)
+        os.stat(path)
+        m = mmap.mmap(fd, MIB)
+        m[512 * KIB:512 * KIB + 6] = b"stored"
+        t.see(f"{label}: allocated", os.stat(path).st_blocks > 0)
+        reader = os.open(path, os.O_RDONLY)
+        # Pages may be large.
+        t.get(f"{label}: data", lambda: os.lseek(reader, 4 * KIB, os.SEEK_DATA) <= 512 * KIB)
+        t.get(f"{label}: hole", lambda: os.lseek(reader, 512 * KIB, os.SEEK_HOLE) > 512 * KIB)
+        os.close(reader)
+        for at, command in ((600, f"tar -C {t.dir} -S -cf {path}.tar {label} && tar -xOf {path}.tar {label} > {path}.copy"),
+                            (700, f"cp --sparse=auto --reflink=never {path} {path}.copy"),
+                            (800, f"cp --sparse=always {path} {path}.copy"), (900, f"cp {path} {path}.copy")):
+            m[at * KIB:at * KIB + 5] = b"later"
+            subprocess.run(command, shell=True, check=False)
+            with open(path + ".copy", "rb") as copy:
+                t.see(f"{label}: {command.replace(t.dir, '')}: the same", copy.read() == m[:])
+        m.close()
+        os.close(fd)
+
+
 def ends_of_files(t: Trace):
     """Ways to read that do not ask for the size: each finds what was appended just before."""
     path = t.file("f", b"first")
@@ -406,6 +433,10 @@ def handles(t: Trace):
     os.unlink(t.path("e", "g"))
     forget()
     t.get("another name", content, file)
+    t.hook("restart the metadata server")
+    forget()
+    t.get("after a restart", content, file)
+    t.get("directory after a restart", listing, directory)
     fd = os.open(t.path("other"), os.O_RDONLY)
     os.unlink(t.path("other"))
     t.get("open and without a name", content, file)
@@ -423,4 +454,4 @@ def handles(t: Trace):
 
 
 CASES = [appending, opening_flags, direct, sizes, far_away, holes, allocation, copying, cloning, mappings, random_edits,
-         not_written_back, ends_of_files, handles]
+         not_written_back, stored_into_mappings, ends_of_files, handles]
