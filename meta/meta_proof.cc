@@ -96,8 +96,8 @@ void MetaProof::Reread() {
 
 std::optional<MetaTrust> MetaProof::TrustOfServer() {
   if (!ends_) return std::nullopt;
-  if (authority_files_) Reread();  // another life of one of several metadata servers
-  else authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
+  Reread();  // another life, or one of several that has followed the primary until now, may have changed them
+  if (!authority_files_) authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
   MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
                   OwnCertificates(*ends_->credentials(), place_.directory)};
   trust.life_s = config_.certificate_life_ns / kSecond;

@@ -45,8 +45,8 @@ void MetaLocator::Take(const LocateReply& said) {
 }
 
 Task<Result<LocateReply>> MetaLocator::Ask(std::string address, int64_t wait_ns) {
-  const int64_t now_ns = Executor::Current().NowNs();
-  if (const auto alone = alone_until_ns_.find(address); alone != alone_until_ns_.end() && now_ns < alone->second) {
+  const auto alone = alone_.find(address);
+  if (alone != alone_.end() && Executor::Current().NowNs() < alone->second.until_ns && peers_->proved() == alone->second.term) {
     co_return Error(FsError::kVersion, "it is alone");
   }
   const std::shared_ptr<MemberService> member = connector_->ConnectMember(address);
@@ -58,9 +58,9 @@ Task<Result<LocateReply>> MetaLocator::Ask(std::string address, int64_t wait_ns)
   std::optional<Result<LocateReply>> reply = co_await WithTimeout(wait_ns + options_.ask_ns + kSlackNs, member->Locate(std::move(request)));
   Result<LocateReply> r = reply ? std::move(*reply) : Result<LocateReply>(Error(FsError::kDeadline, "no answer in time"));
   if (r.code() == FsError::kVersion || r.code() == FsError::kNoSys) {
-    alone_until_ns_[address] = Executor::Current().NowNs() + options_.alone_ns;
+    alone_[address] = {Executor::Current().NowNs() + options_.alone_ns, peers_->proved()};
   } else {
-    alone_until_ns_.erase(address);
+    alone_.erase(address);
   }
   if (r.ok()) Take(*r);
   co_return r;
@@ -101,7 +101,7 @@ Task<void> MetaLocator::Keep() {
     std::vector<std::string> others = peers_->addresses();
     std::erase(others, peers_->current());
     std::erase_if(following_, [&](const auto& f) { return std::find(others.begin(), others.end(), f.first) == others.end(); });
-    std::erase_if(alone_until_ns_, [&](const auto& a) {
+    std::erase_if(alone_, [&](const auto& a) {
       return std::find(peers_->addresses().begin(), peers_->addresses().end(), a.first) == peers_->addresses().end();
     });
     for (const std::string& a : others) {

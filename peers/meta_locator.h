@@ -60,7 +60,11 @@ class MetaLocator {
   bool hurried_ = false;
   uint64_t rounds_ = 0;
   std::map<std::string, std::unique_ptr<TaskScope>> following_;  // by address
-  std::map<std::string, int64_t> alone_until_ns_;                // servers that do not know the service
+  struct Alone {  // a server that does not know the service; in its next life it may be one of several
+    int64_t until_ns = 0;
+    uint64_t term = 0;
+  };
+  std::map<std::string, Alone> alone_;
   TaskScope scope_;  // last
 };
 

@@ -164,6 +164,22 @@ TEST_F(MetaLocatorTest, AServerThatIsAloneIsHardlyEverAsked) {
   EXPECT_EQ(one.current(), "a");
 }
 
+// A server that runs becomes the first of several by a restart, and hands its place over soon after.
+TEST_F(MetaLocatorTest, AServerThatWasAloneInItsFormerLifeIsAsked) {
+  members_.members["a"].alone = true;
+  MetaPeers one({"a"});
+  MetaLocator locator(&members_, &one, [] { return Uuid(); });
+  locator.Start();
+  one.Answered("a", 1);
+  ex_.RunFor(70 * kSecond);
+  members_.members["a"].alone = false;
+  one.Answered("a", 3);
+  members_.Know("a", 4, "b");
+  one.Failed("a");
+  locator.Hurry();
+  EXPECT_TRUE(ex_.RunUntil([&] { return one.current() == "b"; }, ex_.NowNs() + kSecond));
+}
+
 TEST_F(MetaLocatorTest, ThoseThatAreAwayAreAskedAgain) {
   AllKnow(3, "a");
   members_.members["b"].away = members_.members["c"].away = true;
