@@ -34,6 +34,8 @@ USER_ID = 64321
 COMMAND_S, WAIT_S, STOP_S = 120, 60, 60
 ETCD_PORT = 2379
 PR_SET_PDEATHSIG = 1
+# As docs/operations.md has it.
+ROOT_BECOMES_ADMIN = "install -d -m 700 /etc/stria/trust/admin && cp /var/lib/stria/meta/trust/admin/* /etc/stria/trust/admin/"
 HERE_ONLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -368,6 +370,8 @@ def hand_over(room):
     assert "pc2 is primary, in term" in said, said
     room.wait_primary(room.pc2, "pc2")
     room.write("after the place was handed over")
+    copied = room.pc1.run("sh", "-c", ROOT_BECOMES_ADMIN)
+    assert copied.returncode == 0, copied.stdout
     room.pc1.stria("status", ok=(0, 1, 2))
     say("pc2 serves")
 
