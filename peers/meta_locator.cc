@@ -70,6 +70,7 @@ Task<void> MetaLocator::AskAll() {
   ++rounds_;
   std::vector<Task<Result<LocateReply>>> asked;
   for (const std::string& a : peers_->addresses()) asked.push_back(Ask(a, 0));
+  for (const std::string& a : peers_->former()) asked.push_back(Ask(a, 0));
   // Each answer counts when it comes (Take): nobody waits for a PC that is off.
   co_await WhenAll(std::move(asked));
 }
@@ -91,7 +92,8 @@ Task<void> MetaLocator::Look() {
       co_await Sleep(options_.hurry_ns);
       if (!done && !hurried_) co_await FirstOf(Until(&over), Hurried());
     }
-    if (!hurried_) co_await WithTimeout(options_.look_ns, Hurried());
+    const int64_t rest_ns = peers_->addresses().size() > 1 ? options_.look_ns : options_.look_for_others_ns;
+    if (!hurried_) co_await WithTimeout(rest_ns, Hurried());
   }
 }
 
@@ -102,7 +104,8 @@ Task<void> MetaLocator::Keep() {
     std::erase(others, peers_->current());
     std::erase_if(following_, [&](const auto& f) { return std::find(others.begin(), others.end(), f.first) == others.end(); });
     std::erase_if(alone_, [&](const auto& a) {
-      return std::find(peers_->addresses().begin(), peers_->addresses().end(), a.first) == peers_->addresses().end();
+      const auto in = [&](const std::vector<std::string>& list) { return std::find(list.begin(), list.end(), a.first) != list.end(); };
+      return !in(peers_->addresses()) && !in(peers_->former());
     });
     for (const std::string& a : others) {
       std::unique_ptr<TaskScope>& task = following_[a];

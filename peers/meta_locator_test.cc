@@ -180,6 +180,38 @@ TEST_F(MetaLocatorTest, AServerThatWasAloneInItsFormerLifeIsAsked) {
   EXPECT_TRUE(ex_.RunUntil([&] { return one.current() == "b"; }, ex_.NowNs() + kSecond));
 }
 
+// One that joins is known a few seconds later to those who know only the primary, and so the primary's loss does not leave them alone.
+TEST_F(MetaLocatorTest, OneThatKnowsASingleServerLooksForOthersOften) {
+  members_.Know("a", 3, "a");
+  MetaPeers one({"a"});
+  MetaLocator locator(&members_, &one, [] { return Uuid(); });
+  locator.Start();
+  one.Answered("a", 3);
+  ex_.RunFor(20 * kSecond);
+  members_.members["a"].knows.members = {{"a", "a"}, {"b", "b"}};
+  ex_.RunFor(7 * kSecond);
+  EXPECT_EQ(one.addresses(), (std::vector<std::string>{"a", "b"}));
+}
+
+// The others' list shrinks to one, which is lost when a former one is back.
+TEST_F(MetaLocatorTest, AFormerMemberMayKnowWhoServes) {
+  members_.Know("a", 3, "a");
+  members_.members["a"].knows.members = {{"a", "a"}, {"b", "b"}};
+  MetaPeers one({"a"});
+  MetaLocator locator(&members_, &one, [] { return Uuid(); });
+  locator.Start();
+  one.Answered("a", 3);
+  ex_.RunFor(10 * kSecond);
+  members_.members["a"].knows.members = {{"a", "a"}};
+  ex_.RunFor(70 * kSecond);
+  ASSERT_EQ(one.addresses(), std::vector<std::string>{"a"});
+  members_.members["a"].away = true;
+  members_.Know("b", 9, "b");
+  one.Failed("a");
+  locator.Hurry();
+  EXPECT_TRUE(ex_.RunUntil([&] { return one.current() == "b"; }, ex_.NowNs() + kSecond));
+}
+
 TEST_F(MetaLocatorTest, ThoseThatAreAwayAreAskedAgain) {
   AllKnow(3, "a");
   members_.members["b"].away = members_.members["c"].away = true;

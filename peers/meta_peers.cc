@@ -68,6 +68,12 @@ bool MetaPeers::TakeMembers(const std::vector<MemberAddress>& members) {
   for (size_t i = 0; i < std::min(members.size(), kMaxListedMembers); ++i) all.push_back(members[i].address);
   all = EachOnce(std::move(all));
   if (all == all_) return false;
+  std::vector<std::string> former = std::move(all_);
+  former.insert(former.end(), former_.begin(), former_.end());
+  former = EachOnce(std::move(former));
+  std::erase_if(former, [&](const std::string& a) { return std::find(all.begin(), all.end(), a) != all.end(); });
+  if (former.size() > kMaxFormer) former.resize(kMaxFormer);
+  former_ = std::move(former);
   all_ = std::move(all);
   return true;
 }

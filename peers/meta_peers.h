@@ -15,6 +15,7 @@
 
 namespace stria {
 
+inline constexpr size_t kMaxFormer = 8;
 inline constexpr int64_t kTryHintAgainNs = 2 * kSecond;  // one that led nowhere, where nobody serves
 
 class MetaPeers {
@@ -24,6 +25,9 @@ class MetaPeers {
 
   // The given ones in their order, then those of members that were heard of; none twice.
   const std::vector<std::string>& addresses() const { return all_; }
+  // Members that are none any more, the latest first; at most kMaxFormer. They are asked for the primary: one may be back, when the only
+  // member that is left for this program is lost.
+  const std::vector<std::string>& former() const { return former_; }
   const std::string& current() const { return current_; }
   // The highest term that a server has answered in.
   uint64_t proved() const { return proved_; }
@@ -53,7 +57,7 @@ class MetaPeers {
   bool TakeMembers(const std::vector<MemberAddress>& members);
 
   const std::vector<std::string> given_;
-  std::vector<std::string> all_;
+  std::vector<std::string> all_, former_;
   std::string current_;
   uint64_t proved_ = 0;
   std::string proved_at_;     // the address that has answered in it

@@ -49,6 +49,16 @@ TEST_F(MetaPeersTest, TheHighestTermCounts) {
   EXPECT_EQ(peers_.known(), 6u);
 }
 
+TEST_F(MetaPeersTest, FormerMembersAreRememberedTheLatestFirst) {
+  EXPECT_TRUE(peers_.Heard(Said(1, "a:1", {"c:1"})) || peers_.current() == "a:1");
+  for (size_t i = 0; i < 2 * kMaxFormer; ++i) peers_.Heard(Said(2 + i, "a:1", {"m" + std::to_string(i)}));
+  EXPECT_EQ(peers_.former().size(), kMaxFormer);
+  EXPECT_EQ(peers_.former()[0], "m" + std::to_string(2 * kMaxFormer - 2));
+  peers_.Heard(Said(100, "a:1", {peers_.former()[1]}));
+  EXPECT_EQ(peers_.former()[0], "m" + std::to_string(2 * kMaxFormer - 1));
+  EXPECT_EQ(std::count(peers_.former().begin(), peers_.former().end(), peers_.addresses().back()), 0);
+}
+
 TEST_F(MetaPeersTest, AHintOfLessThanWasProvedIsNone) {
   peers_.Answered("a:1", 9);
   EXPECT_EQ(peers_.proved(), 9u);
@@ -63,6 +73,7 @@ TEST_F(MetaPeersTest, MembersAreThoseOfTheNewestAnswer) {
   EXPECT_EQ(peers_.addresses(), (std::vector<std::string>{"a:1", "b:1", "c:1"}));
   EXPECT_TRUE(peers_.Heard(Said(3, "d:1", {"d:1", "b:1"})));
   EXPECT_EQ(peers_.addresses(), (std::vector<std::string>{"a:1", "b:1", "d:1"})) << "given ones are kept, c:1 was removed";
+  EXPECT_EQ(peers_.former(), std::vector<std::string>{"c:1"});
   EXPECT_FALSE(peers_.Heard(Said(2, "c:1", {"c:1"})));
   EXPECT_EQ(peers_.addresses().size(), 3u);
   EXPECT_FALSE(peers_.Heard(Said(3, "d:1"))) << "that one does not know them";
