@@ -183,6 +183,7 @@ TEST_F(MetaLocatorTest, AServerThatWasAloneInItsFormerLifeIsAsked) {
 // One that joins is known a few seconds later to those who know only the primary, and so the primary's loss does not leave them alone.
 TEST_F(MetaLocatorTest, OneThatKnowsASingleServerLooksForOthersOften) {
   members_.Know("a", 3, "a");
+  members_.members["a"].knows.members = {{"a", "a"}};
   MetaPeers one({"a"});
   MetaLocator locator(&members_, &one, [] { return Uuid(); });
   locator.Start();
