@@ -112,6 +112,7 @@ TEST_F(SessionLossesTest, LostInTheMiddleOfAReplay) {
     };
     meta.Restart(false);
     ex.RunFor(30 * kSecond);
+    meta.on_change = nullptr;
     EXPECT_TRUE(done);
     EXPECT_EQ(session.generation(), generation + 1);
     EXPECT_EQ(Told(), (Dirs{2, 3}));  // the first was said again in this life, which has it
