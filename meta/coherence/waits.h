@@ -17,8 +17,9 @@ class WaitList {
   enum class For : uint8_t {
     kOpen,      // leases
     kChange,    // a change: leases, acknowledgements of it
-    kMapping,   // somebody who reads bytes, perhaps for a kernel's pages
+    kMapping,   // somebody who reads bytes
     kQuestion,  // others who ask what is so
+    kPages,     // as kMapping, for pages that a kernel reads
   };
   using Events = std::vector<std::pair<SessionId, uint64_t>>;
 

@@ -45,7 +45,8 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
+  const auto why = r.when_told ? WaitList::For::kMapping : WaitList::For::kPages;
+  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, deadline_ns, why));
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
@@ -60,7 +61,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
   }
   // Bytes and size tell of a change as attributes do (GetAttr).
   if (r.when_told || !notices_->IsUntold(r.header.session, r.ino)) {
-    co_await notices_->WaitToldOf(r.ino, r.header.session, WaitList::For::kMapping);
+    co_await notices_->WaitToldOf(r.ino, r.header.session, why);
     CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   }
   co_return std::move(*reply);

@@ -63,7 +63,7 @@ class Filler {
   }
   std::string Ack(SessionId s, uint64_t event) const { return Name(s) + ": acknowledgement of event " + std::to_string(event); }
   std::string Wait(const WaitList::Wait& w) const {
-    static constexpr const char* kWhat[] = {"open", "change", "mapping", "question"};
+    static constexpr const char* kWhat[] = {"open", "change", "mapping", "question", "mapping for pages"};
     return "meta: " + std::string(kWhat[static_cast<size_t>(w.why)]) + " of " + Of(w.ino) + " by " + Name(w.asks) + Since(w.since_ns);
   }
 
@@ -90,7 +90,8 @@ class Filler {
     const InodeId ino = call.ino();
     graph_.Add(node);
     AddTellings(node, c, ino, inodes);
-    AddAtMeta(node, s, ino, IsOfPages(what) ? std::set{WaitList::For::kMapping}
+    // Else a call that another read of the file makes at the server would count as a page's own, which may be lost on its way.
+    AddAtMeta(node, s, ino, IsOfPages(what) ? std::set{WaitList::For::kPages}
                                             : std::set{WaitList::For::kOpen, WaitList::For::kChange, WaitList::For::kMapping,
                                                        WaitList::For::kQuestion});
     const auto it = inodes.find(ino);
