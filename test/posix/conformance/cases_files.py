@@ -5,6 +5,7 @@ import mmap
 import os
 import random
 import subprocess
+import time
 
 from trace import (FALLOC_COLLAPSE, FALLOC_INSERT, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO, FICLONE, O_TMPFILE, Trace,
                    copy_all, copy_file_range, fallocate, name_to_handle, open_by_handle)
