@@ -24,7 +24,7 @@ namespace stria {
 inline constexpr uint32_t kMaxLinks = 65000;          // names of one file
 inline constexpr uint32_t kMaxDirLinks = 2'000'000'000;  // subdirectories of one directory, and two: what programs take for a number of links
 inline constexpr size_t kMaxMasks = 64;               // masked ranges of one inode
-inline constexpr size_t kMaxXattrsPerInode = 1000;
+inline constexpr size_t kMaxXattrsPerInode = 1024;
 
 // "record 0000000000000007 of family inodes is corrupt: WHAT"
 Error CorruptRecord(Family f, std::string_view key, std::string_view what);

@@ -91,7 +91,7 @@ Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r)
   const size_t bytes = rec.xattr_bytes - old_bytes + r.name.size() + r.value.size();
   if (bytes > kMaxXattrsBytes || (!old && rec.xattr_count >= kMaxXattrsPerInode)) {
     return Error(FsError::kNoSpace,
-                 "the extended attributes of a file have at most 128 KiB, and are at most 1000");
+                 "the extended attributes of a file have at most 128 KiB, and are at most 1024");
   }
   rec.xattr_bytes = static_cast<uint32_t>(bytes);
   if (!old) ++rec.xattr_count;
