@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/kv/forwarding_kv.h"
 #include "server/shard_testing.h"
 
 namespace stria {
@@ -411,37 +412,28 @@ TEST_F(ShardStoreTest, AReadErrorFailsOnlyThatRead) {
 }
 
 // Answers the next question as of when it is asked, but late.
-class LateKv final : public KvStore, public Pool {
+class LateKv final : public ForwardingKv, public Pool {
  public:
-  explicit LateKv(std::shared_ptr<MemKvMedia> media) : kv_(std::move(media)) {}
+  explicit LateKv(std::shared_ptr<MemKvMedia> media) : ForwardingKv(std::make_shared<MemKv>(std::move(media))) {}
   void HoldNext() { hold_ = true; }
   bool holds() const { return held_ != nullptr; }
   void Answer() { std::exchange(held_, nullptr)(); }
 
   Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override {
     if (late_) return *std::exchange(late_, std::nullopt);
-    return kv_.Get(family, key);
+    return below().Get(family, key);
   }
   std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override {
-    if (!hold_) return kv_.GetIfCached(family, key);
-    late_ = kv_.Get(family, key);
+    if (!hold_) return below().GetIfCached(family, key);
+    late_ = below().Get(family, key);
     return std::nullopt;
   }
-  Result<std::vector<KvEntry>> Scan(KvFamily f, std::string_view begin, std::string_view end, size_t limit) override {
-    return kv_.Scan(f, begin, end, limit);
-  }
-  Result<std::optional<KvEntry>> Last(KvFamily f, std::string_view begin, std::string_view at) override {
-    return kv_.Last(f, begin, at);
-  }
-  Result<void> Write(const KvBatch& batch) override { return kv_.Write(batch); }
-  Task<Result<void>> Sync() override { return kv_.Sync(); }
   void Submit(std::function<void()> work) override {
     if (std::exchange(hold_, false)) held_ = std::move(work);
     else work();
   }
 
  private:
-  MemKv kv_;
   bool hold_ = false;
   std::optional<Result<std::optional<std::string>>> late_;
   std::function<void()> held_;

@@ -6,13 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/exec/pool.h"
 #include "common/exec/sim_run.h"
 #include "common/io/sim_disk.h"
+#include "common/kv/forwarding_kv.h"
 #include "common/kv/mem_kv.h"
 #include "common/random.h"
 #include "server/shard_store.h"
@@ -68,27 +68,15 @@ inline Task<Result<Sealed>> StoreWhole(ShardStore* store, ShardId shard, uint64_
 }
 
 // An index that finds no room for a batch while `full` says so.
-class FullKv final : public KvStore {
+class FullKv final : public ForwardingKv {
  public:
-  FullKv(std::shared_ptr<KvStore> kv, std::shared_ptr<std::atomic<bool>> full) : kv_(std::move(kv)), full_(std::move(full)) {}
-  Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override { return kv_->Get(family, key); }
-  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override {
-    return kv_->GetIfCached(family, key);
-  }
-  Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end, size_t limit) override {
-    return kv_->Scan(family, begin, end, limit);
-  }
-  Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override {
-    return kv_->Last(family, begin, at);
-  }
+  FullKv(std::shared_ptr<KvStore> kv, std::shared_ptr<std::atomic<bool>> full) : ForwardingKv(std::move(kv)), full_(std::move(full)) {}
   Result<void> Write(const KvBatch& batch) override {
     if (*full_) return Error(FsError::kNoSpace, "no room");
-    return kv_->Write(batch);
+    return below().Write(batch);
   }
-  Task<Result<void>> Sync() override { return kv_->Sync(); }
 
  private:
-  const std::shared_ptr<KvStore> kv_;
   const std::shared_ptr<std::atomic<bool>> full_;
 };
 

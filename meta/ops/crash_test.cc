@@ -1,6 +1,7 @@
 // A crash leaves exactly the state after some commit; and batches may be applied again.
 #include <gtest/gtest.h>
 
+#include "common/kv/forwarding_kv.h"
 #include "common/random.h"
 #include "meta/ops/test_store.h"
 
@@ -137,28 +138,16 @@ TEST(Crash, AReplayedCreationHasItsNumberAgain) {
 }
 
 // Records writes; a journal.
-class JournalKv final : public KvStore {
+class JournalKv final : public ForwardingKv {
  public:
-  JournalKv(std::unique_ptr<KvStore> below, std::vector<KvBatch>* journal)
-      : below_(std::move(below)), journal_(journal) {}
-  Result<std::optional<std::string>> Get(KvFamily f, std::string_view k) override {
-    return below_->Get(f, k);
-  }
-  Result<std::vector<KvEntry>> Scan(KvFamily f, std::string_view b, std::string_view e, size_t n) override {
-    return below_->Scan(f, b, e, n);
-  }
-  Result<std::optional<KvEntry>> Last(KvFamily f, std::string_view b, std::string_view at) override {
-    return below_->Last(f, b, at);
-  }
+  JournalKv(std::shared_ptr<KvStore> below, std::vector<KvBatch>* journal) : ForwardingKv(std::move(below)), journal_(journal) {}
   Result<void> Write(const KvBatch& batch) override {
     journal_->push_back(batch);
-    return below_->Write(batch);
+    return below().Write(batch);
   }
-  Task<Result<void>> Sync() override { return below_->Sync(); }
 
  private:
-  std::unique_ptr<KvStore> below_;
-  std::vector<KvBatch>* journal_;
+  std::vector<KvBatch>* const journal_;
 };
 
 TEST(Crash, ReplayingTheJournalFromAnywhereGivesTheSame) {

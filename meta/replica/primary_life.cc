@@ -1,9 +1,11 @@
 #include "meta/replica/primary_life.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "common/kv/forwarding_kv.h"
 #include "meta/replica/replicated_kv.h"
 
 namespace stria {
@@ -21,34 +23,22 @@ ReplicaPrimaryOptions ShippingOf(const MetaLife& life, const PrimaryLifeOptions&
 }  // namespace
 
 // Tells the set what is written, and what somebody waits for.
-class PrimaryLife::Store final : public KvStore {
+class PrimaryLife::Store final : public ForwardingKv {
  public:
-  Store(PrimaryLife* life, std::shared_ptr<KvStore> local) : life_(life), kv_(std::move(local), &life->primary_) {}
-  Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override { return kv_.Get(family, key); }
-  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override {
-    return kv_.GetIfCached(family, key);
-  }
-  Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end, size_t limit) override {
-    return kv_.Scan(family, begin, end, limit);
-  }
-  Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override {
-    return kv_.Last(family, begin, at);
-  }
+  Store(PrimaryLife* life, std::shared_ptr<KvStore> local)
+      : ForwardingKv(std::make_shared<ReplicatedKv>(std::move(local), &life->primary_)), life_(life) {}
   Result<void> Write(const KvBatch& batch) override {
-    RETURN_IF_ERROR(kv_.Write(batch));
+    RETURN_IF_ERROR(below().Write(batch));
     life_->set_.OnWritten(life_->store_->last().seq.v);
     return Ok();
   }
   Task<Result<void>> Sync() override {
     life_->set_.OnWanted(life_->store_->last().seq.v, life_->Now());
-    return kv_.Sync();
+    return below().Sync();
   }
-  std::unique_ptr<KvStore> Snapshot() override { return kv_.Snapshot(); }
-  std::string Damage() const override { return kv_.Damage(); }
 
  private:
   PrimaryLife* const life_;
-  ReplicatedKv kv_;
 };
 
 PrimaryLife::PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, BeatDesk* beats, PrimaryLifeHost* host,
