@@ -96,7 +96,7 @@ void MetaProof::Reread() {
 
 std::optional<MetaTrust> MetaProof::TrustOfServer() {
   if (!ends_) return std::nullopt;
-  Reread();  // another life, or one of several that has followed the primary until now, may have changed them
+  Reread();  // an earlier life has changed them, or this server has followed the primary's (AuthorityFollower)
   if (!authority_files_) authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
   MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
                   OwnCertificates(*ends_->credentials(), place_.directory)};

@@ -22,7 +22,7 @@ struct MetaLocatorOptions {
   int64_t again_ns = 1 * kSecond;   // after one that failed, at most; half of it at least
   int64_t alone_ns = 300 * kSecond;  // a server that does not know the service is asked again after
   int64_t look_ns = 60 * kSecond;   // all are asked at least so often: members may have been added
-  int64_t look_for_others_ns = 5 * kSecond;  // the same where one address is known, with which the last way to the others would be lost
+  int64_t look_for_others_ns = 5 * kSecond;  // the same while one address is known: if that server is lost, nothing leads to the others
   int64_t hurry_ns = 100 * kMillisecond;  // between two rounds that calls ask for
   uint64_t seed = 1;                // of the jitter
 };

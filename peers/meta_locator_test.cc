@@ -180,7 +180,7 @@ TEST_F(MetaLocatorTest, AServerThatWasAloneInItsFormerLifeIsAsked) {
   EXPECT_TRUE(ex_.RunUntil([&] { return one.current() == "b"; }, ex_.NowNs() + kSecond));
 }
 
-// One that joins is known a few seconds later to those who know only the primary, and so the primary's loss does not leave them alone.
+// A program that knows only the primary hears of a new member within seconds, so it finds the others when the primary is lost.
 TEST_F(MetaLocatorTest, OneThatKnowsASingleServerLooksForOthersOften) {
   members_.Know("a", 3, "a");
   members_.members["a"].knows.members = {{"a", "a"}};
@@ -194,7 +194,7 @@ TEST_F(MetaLocatorTest, OneThatKnowsASingleServerLooksForOthersOften) {
   EXPECT_EQ(one.addresses(), (std::vector<std::string>{"a", "b"}));
 }
 
-// The others' list shrinks to one, which is lost when a former one is back.
+// The list of members shrinks to one server. That is lost when a former member serves again.
 TEST_F(MetaLocatorTest, AFormerMemberMayKnowWhoServes) {
   members_.Know("a", 3, "a");
   members_.members["a"].knows.members = {{"a", "a"}, {"b", "b"}};

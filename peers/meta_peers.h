@@ -25,8 +25,8 @@ class MetaPeers {
 
   // The given ones in their order, then those of members that were heard of; none twice.
   const std::vector<std::string>& addresses() const { return all_; }
-  // Members that are none any more, the latest first; at most kMaxFormer. They are asked for the primary: one may be back, when the only
-  // member that is left for this program is lost.
+  // Former members, the latest first; at most kMaxFormer. MetaLocator asks them for the primary, too: one may be a member again when
+  // all members that this program knows are lost.
   const std::vector<std::string>& former() const { return former_; }
   const std::string& current() const { return current_; }
   // The highest term that a server has answered in.

@@ -50,7 +50,6 @@ TEST_F(MetaPeersTest, TheHighestTermCounts) {
 }
 
 TEST_F(MetaPeersTest, FormerMembersAreRememberedTheLatestFirst) {
-  EXPECT_TRUE(peers_.Heard(Said(1, "a:1", {"c:1"})) || peers_.current() == "a:1");
   for (size_t i = 0; i < 2 * kMaxFormer; ++i) peers_.Heard(Said(2 + i, "a:1", {"m" + std::to_string(i)}));
   EXPECT_EQ(peers_.former().size(), kMaxFormer);
   EXPECT_EQ(peers_.former()[0], "m" + std::to_string(2 * kMaxFormer - 2));

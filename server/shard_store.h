@@ -11,8 +11,8 @@
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
 // A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported, reads go on as far as
-// they can. If the index finds no room that is not reported as a failure (out_of_room). A hanging disk gets no work after two seconds (kUnavailable; disk_silence.h), and is reported as failed after
-// twenty, until it answers. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair), kChecksum (bytes or record
+// they can. An index that finds no room is not reported as a failure (out_of_room). A hanging disk gets no work after two seconds
+// (kUnavailable; disk_silence.h), and is reported as failed after twenty, until it answers. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair), kChecksum (bytes or record
 // differ from what was written; counted, and listed for a report), kNoSuchShard, kShardSealed, kConflict, kRetryLater (a bound
 // was reached), kBadRequest.
 //
@@ -148,8 +148,8 @@ class ShardStore {
   // For calls that wait for this disk for other nodes.
   DiskSilence& silence() { return silence_; }
   const Error& failure() const { return failure_; }
-  // It failed because something else has filled the disk, so that its index cannot be written: nothing of it is wrong, reads go on, and
-  // opened anew with so much room it is as after a crash.
+  // Another program has filled the disk, so its index cannot be written. Nothing on it is wrong: reads go on, and once it has
+  // room_for_index() bytes free, opening it anew is as after a crash.
   bool out_of_room() const { return out_of_room_ && !sync_failed_; }
   uint64_t room_for_index() const;
   ShardIndex& index() { return index_; }

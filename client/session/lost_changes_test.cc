@@ -51,7 +51,7 @@ TEST(LostChanges, ASyncThatWasUnderWayIsToldOfAll) {
   EXPECT_FALSE(lost.Tell(kA, in_doubt).ok());
 }
 
-TEST(LostChanges, WhoHasBeenToldByAnotherErrorIsNotToldAgain) {
+TEST(LostChanges, AnInodeThatAnotherErrorWasAboutIsNotToldAgain) {
   LostChanges lost;
   lost.Lose({kA});
   lost.Told(kA);
@@ -63,7 +63,7 @@ TEST(LostChanges, WhoHasBeenToldByAnotherErrorIsNotToldAgain) {
   EXPECT_FALSE(Told(&lost, InodeId()));
 }
 
-TEST(LostChanges, RemembersTheLast) {
+TEST(LostChanges, IsBounded) {
   LostChanges lost;
   for (uint64_t i = 1; i <= LostChanges::kMax + 1; ++i) lost.Lose({InodeId(i)});
   EXPECT_EQ(lost.size(), LostChanges::kMax);

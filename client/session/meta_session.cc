@@ -319,8 +319,8 @@ Task<Result<void>> MetaSession::Reclaim() {
 
 Task<Result<void>> MetaSession::GoOn(OpenSessionReply reply, int64_t sent_ns) {
   if (reply.term != term_ || ops_.HasLost()) {
-    // The server has restarted meanwhile without waiting for this session: others have gone on without the changes that it
-    // lost.
+    // The server has restarted meanwhile, or before a replay that this lapse cut short. Others have gone on without the changes that
+    // the restart lost.
     if (reply.term == term_ + 1) KnownDurable(reply.survived);
     if (ops_.undurable() > 0) {
       Fence();
@@ -345,7 +345,7 @@ void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
     LogWarning("{} changes that the metadata server had answered may be gone: this mount was cut off from it, and others went on "
                "without them after its restart; a sync of each file and directory that they changed fails once", lost);
   }
-  if (reply.term != term_) durable_seq_ = CommitSeq();  // of another life, which may have had more
+  if (reply.term != term_) durable_seq_ = CommitSeq();  // the former life may have counted further
   term_ = reply.term;
   seen_ = SaidTerm{term_, reply.map.term == term_ ? reply.map.term_proof : 0};
   lease_ns_ = reply.lease_ns;

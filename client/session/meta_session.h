@@ -93,7 +93,7 @@ class MetaSession {
     return Run(method, std::move(request), std::move(caller), true);
   }
 
-  // All that was answered before is durable on return (Sync); the log says it is of this inode. Errors as of Call.
+  // Every change that was answered before is durable on return (Sync). The server logs the call as one of this inode. Errors as of Call.
   Task<Result<void>> MakeDurable(InodeId ino, Caller caller = {});
   LostChanges& lost_changes() { return lost_changes_; }
 

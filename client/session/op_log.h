@@ -74,7 +74,7 @@ class OpLog {
     // beside those that were given since.
     bool lost = false;
     LostChanges::Changed changed{};
-    uint64_t answered = 0;  // its number among all answers, by which it is kept
+    uint64_t answered = 0;  // its number among all that were kept; a replay keeps it
     uint64_t order() const { return lost ? uint64_t{1} << 63 | seq.v : seq.v; }
   };
 
@@ -85,19 +85,19 @@ class OpLog {
   bool HasUndurableChange(OpSeq seq) const { return !open_->changes.empty() && *open_->changes.begin() < seq; }
 
   // The op was answered with `seq`; keep it until that is durable.
-  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend, const LostChanges::Changed& changed = {}) {
+  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend, const LostChanges::Changed& changed) {
     Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend), false, changed});
   }
   void Keep(Undurable op);
   // All up to `durable` survive a restart of the server.
   void Durable(CommitSeq durable);
-  // The same of all that had been answered when Answered() was `answered`, whatever their sequences are since.
+  // The same of every op that had been kept when Answered() was `answered`: a replay may have given it another sequence since.
   uint64_t Answered() const { return answered_; }
   void DurableOf(uint64_t answered);
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
-  // One of them is to be replayed still, after a restart.
+  // A restart has lost one of them, and it has not been replayed yet.
   bool HasLost() const { return !kept_.empty() && kept_.rbegin()->second.lost; }
   size_t unanswered() const { return open_->all.size() - kept_.size(); }
 

@@ -104,7 +104,7 @@ SessionCallNames ChangedBy(const Req& r) {
   return NamedBy(r);
 }
 
-// The inodes of which a sync tells, if the change is lost: also of a file that was renamed, or cut when it was opened.
+// The inodes whose next sync fails if the change is lost. The file in the answer is one of them: a rename moves it, an open cuts it.
 LostChanges::Changed LostWith(const SetAttrRequest& r, const Attr*) { return {r.read_ns ? InodeId() : r.ino}; }
 template <class Req>
 LostChanges::Changed LostWith(const Req& r, const Attr* answered) {

@@ -1,4 +1,4 @@
-// Changes that were answered and are lost: which a sync tells of, and which are durable.
+// Which of the answered changes are lost when the session or the server is, and which are durable.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,7 +33,7 @@ class SessionLossesTest : public ::testing::Test {
     ASSERT_TRUE(RunSim(ex, session.Mutate(&MetaService::Unlink, std::move(r))).ok());
   }
   Result<void> Sync() { return RunSim(ex, session.MakeDurable(InodeId(1))); }
-  // Of which directories of 1 to 5 a sync tells.
+  // Those directories of 1 to 5 whose next sync fails.
   std::vector<uint64_t> Told() {
     std::vector<uint64_t> out;
     LostChanges& lost = session.lost_changes();
@@ -42,7 +42,7 @@ class SessionLossesTest : public ::testing::Test {
     }
     return out;
   }
-  // Twice, so that nobody knows what the life before has had; and the session has lapsed meanwhile.
+  // Twice, so that the server does not know what the first restart lost. The session has lapsed meanwhile.
   void RestartTwice() {
     meta.Lapse();
     meta.Restart(false);
@@ -87,7 +87,7 @@ TEST_F(SessionLossesTest, ARefusedReplayIsTold) {
   EXPECT_EQ(Told(), Dirs{2});
 }
 
-// A sync whose call goes over the restart in which that happens is told, too.
+// The same if the sync is under way during that restart.
 TEST_F(SessionLossesTest, ASyncThatWasUnderWayIsTold) {
   Change(1);
   const uint64_t mark = session.lost_changes().Mark();

@@ -48,7 +48,7 @@ struct ComeBackNeeds {
   std::function<uint64_t()> generation, number_call;
   // The names of an inode, for the log.
   std::function<Task<Result<PathsReply>>(InodeRequest)> paths;
-  // Notices. Names of this directory, or bytes of this file, are gone of which the server does not know, and no handle tells.
+  // Notices. The server never heard of a new name in this directory, or of bytes of this file, and no open handle gives the error.
   std::function<void(InodeId)> unknown_lost;
   // The session is another one, and has nothing that belonged to the one before.
   std::function<void()> all_lost;

@@ -202,7 +202,7 @@ TEST_F(ComeBackTest, WithTheSessionAllIsLost) {
   EXPECT_TRUE(Contains(pages_forgotten, kIno));
 }
 
-// Nobody is told by a handle of a name that the server never heard of, nor of bytes of a closed file: a sync tells.
+// No handle gives the error of a new name that the server never heard of, or of the bytes of a closed file. So the room reports these.
 TEST_F(ComeBackTest, WhatTheServerNeverHeardOfIsLostWithTheSession) {
   const VfsInodePtr closed = OpenFile();
   Write(closed);

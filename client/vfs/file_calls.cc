@@ -249,7 +249,7 @@ Task<Result<void>> FileCalls::Fsync(Caller who, VfsHandlePtr h) {
     if (Error lost = lost_changes.Tell(h->inode->ino, mark); !lost.ok()) co_return lost;
     co_return Ok();
   }
-  // Who is told of the last loss by its handle is told: the next one, which may have repaired it, need not be.
+  // The program has the error by its handle. If it opens the file again and repairs it, that sync need not fail once more.
   if (h->generation + 1 == session_.generation()) lost_changes.Told(h->inode->ino);
   co_return done;
 }

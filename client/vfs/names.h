@@ -60,7 +60,7 @@ class Names {
   Task<Result<EntryOut>> Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name);
   Task<Result<std::string>> ReadLink(Caller who, InodeId ino);
   Task<Result<ReadDirReply>> ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
-  // `mark`: of the session's LostChanges, when the program asked.
+  // `mark`: LostChanges::Mark() when the program called.
   Task<Result<void>> SyncDir(Caller who, InodeId ino, uint64_t mark);
 
  private:

@@ -191,7 +191,7 @@ Task<Result<uint64_t>> Reads::Seek(Caller who, VfsHandlePtr h, uint64_t offset, 
   const CallList::Call under_way(&calls_, "seek in", h->inode->ino);
   VfsInodePtr inode = h->inode;
   CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
-  // Neither stores into mappings nor bytes that are dirty here are holes, and the mapping knows only what is committed.
+  // The mapping knows committed bytes only. Dirty bytes and stores into mappings are no holes either.
   if (inode->may_be_mapped_to_write()) co_await kernel_view_.ForgetPagesForOthers(InKernel(inode));
   if (!inode->writes.clean()) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, false));
   CO_ASSIGN_OR_RETURN(const EntryOut now, co_await attr_calls_.GetAttr(who, inode->ino));

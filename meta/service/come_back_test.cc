@@ -222,7 +222,7 @@ TEST_F(ComeBack, ARestartKnowsWhoHadLapsed) {
   EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kNone);
 }
 
-// It says again nothing that the client believes to be there.
+// A client does not repeat a change up to `survived`, so that must not count further than the store that was found.
 TEST(Survived, IsTheLastChangeThatARestartHasFound) {
   MetaServerOptions options;
   options.group_sync_ns = 3600 * kSecond;  // a power cut loses some of the last changes, or none

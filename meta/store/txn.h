@@ -142,7 +142,7 @@ class MetaStore {
   // transactions, so an acknowledgement of them does not outlive a restart.
   CommitSeq last_seq() const { return state_.seq; }
   CommitSeq durable_seq() const { return durable_; }
-  CommitSeq found_seq() const { return found_; }  // the last one of former lives that was there at the start
+  CommitSeq found_seq() const { return found_; }  // the last commit of former lives, as found at the start
   uint64_t Count(Counter c) const { return state_.counters[static_cast<size_t>(c)]; }
   // How many transactions have moved a directory since this start: what was found above a directory holds until it grows.
   uint64_t dir_moves() const { return dir_moves_; }

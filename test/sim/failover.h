@@ -114,7 +114,7 @@ class FailoverWorld {
     uint64_t answers = 0;  // of changes
     uint64_t durable = 0;  // up to that number
     uint64_t era = 0;      // of its session, which grows when that was lost or has lapsed
-    bool untold = false;   // a session was lost: one sync may say that changes of it may be gone
+    bool untold = false;   // a session was lost, and no sync has failed because of its changes yet: one may
   };
   using Fault = void (FailoverWorld::*)();
 

@@ -1,6 +1,7 @@
 // A session is lost together with a change: the server forgot the change in a restart, and others went on without it. Calls that
-// only read are answered in the next session. Changes that begin when it is lost, and there is no next one yet, are made in that. A
-// sync of what was changed tells once that changes may be gone, whenever it begins; not if the server has not restarted.
+// only read are answered in the next session. Changes that begin when it is lost, and there is no next one yet, are made in that. One
+// sync of the inode of a lost change fails, whether it begins before or after there is a next session. If the server has not
+// restarted no sync fails.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -122,7 +123,7 @@ Task<void> SyncInto(Vfs* vfs, InodeId dir, std::vector<FsError>* answers) {
 
 class LostSession : public Gaps {
  protected:
-  // The second life knows of the first one only what is there: whatever is not known durable is in doubt.
+  // The second restart does not know what the first one lost, so every change that is not known durable is in doubt.
   void RestartTwice() {
     for (int i = 0; i < 2; ++i) {
       cluster_.CrashMeta(true);
@@ -154,7 +155,7 @@ class LostChangesOf : public LostSession, public testing::WithParamInterface<boo
     RestartTwice();
     ASSERT_EQ(Session(0), session_);
   }
-  // What syncs of `dir` say, the first of which begins as soon as the session is lost, or when there is another one.
+  // The answers to two syncs of `dir`. The first one begins as soon as the session is lost, or when there is another session.
   std::vector<FsError> SyncTwice(InodeId dir, bool at_once) {
     MetaSession& session = cluster_.client(0).session();
     Heal();
@@ -198,7 +199,7 @@ TEST_P(LostChangesOf, ASyncSaysOkIfTheServerHasNotRestarted) {
 }
 INSTANTIATE_TEST_SUITE_P(AtOnceOrLater, LostChangesOf, testing::Bool());
 
-// What was answered before a sync is durable, and known to be so although no renewal has said it yet.
+// A change that was answered before a sync is durable. The client knows that at once, and not with its next renewal.
 TEST_F(LostSession, NothingIsLostThatWasSynced) {
   const InodeId dir = Do(vfs(0).MakeNode(kRoot, kRootInode, "dir", FileType::kDirectory, 0755, 0, ""))->attr.ino;
   ASSERT_EQ(Do(vfs(0).SyncDir(kRoot, kRootInode)).code(), FsError::kOk);

@@ -460,6 +460,8 @@ TEST_F(MadeAhead, WhatCannotBeMadeIsSaidToWhoHasItOpen) {
     const auto theirs = Do(vfs(0).Lookup(kRoot, dir, name));
     ASSERT_TRUE(theirs.ok());
     EXPECT_EQ(theirs->attr.type, FileType::kDirectory);
+    EXPECT_EQ(Do(vfs(0).SyncDir(kRoot, dir)).code(), FsError::kIo) << "a name that was answered is not there";
+    EXPECT_EQ(Do(vfs(0).SyncDir(kRoot, dir)).code(), FsError::kOk);
   }
 }
 

@@ -90,7 +90,7 @@ class Filler {
     const InodeId ino = call.ino();
     graph_.Add(node);
     AddTellings(node, c, ino, inodes);
-    // Else a call that another read of the file makes at the server would count as a page's own, which may be lost on its way.
+    // A page's own call may be lost on its way. A call of another read of the same file, which waits at the server, is not its.
     AddAtMeta(node, s, ino, IsOfPages(what) ? std::set{WaitList::For::kPages}
                                             : std::set{WaitList::For::kOpen, WaitList::For::kChange, WaitList::For::kMapping,
                                                        WaitList::For::kQuestion});
