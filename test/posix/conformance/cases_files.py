@@ -412,7 +412,7 @@ def handles(t: Trace):
             os.close(fd)
 
     def content_soon(handle):
-        """Whoever serves a FUSE file hears of its last close after close(2) has returned."""
+        """Of a FUSE file Linux keeps the inode until its last close is answered, which close(2) does not wait for: milliseconds."""
         for _ in range(100):
             content(handle)
             time.sleep(0.05)
