@@ -69,8 +69,7 @@ Task<Result<LocateReply>> MetaLocator::Ask(std::string address, int64_t wait_ns)
 Task<void> MetaLocator::AskAll() {
   ++rounds_;
   std::vector<Task<Result<LocateReply>>> asked;
-  for (const std::string& a : peers_->addresses()) asked.push_back(Ask(a, 0));
-  for (const std::string& a : peers_->former()) asked.push_back(Ask(a, 0));
+  for (const std::string& a : peers_->asked()) asked.push_back(Ask(a, 0));
   // Each answer counts when it comes (Take): nobody waits for a PC that is off.
   co_await WhenAll(std::move(asked));
 }
@@ -103,10 +102,7 @@ Task<void> MetaLocator::Keep() {
     std::vector<std::string> others = peers_->addresses();
     std::erase(others, peers_->current());
     std::erase_if(following_, [&](const auto& f) { return std::find(others.begin(), others.end(), f.first) == others.end(); });
-    std::erase_if(alone_, [&](const auto& a) {
-      const auto in = [&](const std::vector<std::string>& list) { return std::find(list.begin(), list.end(), a.first) != list.end(); };
-      return !in(peers_->addresses()) && !in(peers_->former());
-    });
+    std::erase_if(alone_, [asked = peers_->asked()](const auto& a) { return std::find(asked.begin(), asked.end(), a.first) == asked.end(); });
     for (const std::string& a : others) {
       std::unique_ptr<TaskScope>& task = following_[a];
       if (task) continue;

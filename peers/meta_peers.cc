@@ -24,6 +24,12 @@ MetaPeers::MetaPeers(std::vector<std::string> given) : given_(EachOnce(std::move
   current_ = given_.front();
 }
 
+std::vector<std::string> MetaPeers::asked() const {
+  std::vector<std::string> asked = all_;
+  asked.insert(asked.end(), former_.begin(), former_.end());
+  return asked;
+}
+
 uint64_t MetaPeers::known() const { return hint_ ? std::max(proved_, hint_->term) : proved_; }
 
 void MetaPeers::GoTo(const std::string& address) {
@@ -88,9 +94,10 @@ bool MetaPeers::Heard(const LocateReply& said) {
   bool others = !said.members.empty() && TakeMembers(said.members);
   if (follow && std::find(all_.begin(), all_.end(), said.address) == all_.end()) {
     all_.push_back(said.address);
+    std::erase(former_, said.address);
     others = true;
   }
-  if (others && told_) told_(all_);
+  if (others && told_) told_(asked());
   if (follow) {
     hint_ = hint;
     GoTo(said.address);

@@ -28,6 +28,8 @@ class MetaPeers {
   // Former members, the latest first; at most kMaxFormer. MetaLocator asks them for the primary, too: one may be a member again when
   // all members that this program knows are lost.
   const std::vector<std::string>& former() const { return former_; }
+  // Both: whom MetaLocator asks.
+  std::vector<std::string> asked() const;
   const std::string& current() const { return current_; }
   // The highest term that a server has answered in.
   uint64_t proved() const { return proved_; }
@@ -40,7 +42,7 @@ class MetaPeers {
   void Failed(const std::string& address);
   // A member's answer. True: calls go elsewhere from now on.
   bool Heard(const LocateReply& said);
-  // Is told addresses() when they have changed, before calls go to any new one.
+  // Is told asked() when addresses() have changed, before calls go to any new one.
   void OnAddresses(std::function<void(const std::vector<std::string>&)> told) { told_ = std::move(told); }
   // Pulsed when current() or addresses() changed.
   Event& changed() { return changed_; }

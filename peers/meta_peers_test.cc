@@ -92,6 +92,18 @@ TEST_F(MetaPeersTest, WhoMustKnowTheAddressesIsToldBeforeCallsGoThere) {
   EXPECT_EQ(peers_.current(), "c:1");
 }
 
+// Former members are asked, too, and a server that must be expected where it is would be refused there.
+TEST_F(MetaPeersTest, FormerMembersAreToldToo) {
+  std::vector<std::string> told;
+  peers_.Heard(Said(2, "a:1", {"a:1", "b:1", "c:1", "d:1"}));
+  peers_.OnAddresses([&](const std::vector<std::string>& asked) { told = asked; });
+  peers_.Heard(Said(2, "a:1", {"a:1", "b:1"}));
+  EXPECT_EQ(told, (std::vector<std::string>{"a:1", "b:1", "c:1", "d:1"}));
+  EXPECT_EQ(told, peers_.asked());
+  peers_.Heard(Said(3, "d:1"));
+  EXPECT_EQ(told, (std::vector<std::string>{"a:1", "b:1", "d:1", "c:1"})) << "none twice";
+}
+
 // Somebody still names the one that is dead.
 TEST_F(MetaPeersTest, WhatLedNowhereIsNotTriedAgainAndAgain) {
   peers_.Answered("a:1", 5);

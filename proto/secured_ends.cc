@@ -141,6 +141,14 @@ void SecuredEnds::ExpectMetas(const std::vector<std::string>& addresses) {
   std::lock_guard<std::mutex> lock(shared_->mu);
   shared_->more_metas = std::set<std::string>(addresses.begin(), addresses.end());
 }
+std::vector<std::string> SecuredEnds::metas() const {
+  std::vector<std::string> all = options_.meta_addresses;
+  std::lock_guard<std::mutex> lock(shared_->mu);
+  for (const std::string& a : shared_->more_metas) {
+    if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
+  }
+  return all;
+}
 ExpectedPeer SecuredEnds::Expected(const std::string& address) const { return shared_->Expected(address); }
 
 void SecuredEnds::Secure(BulkClientOptions* options) const {

@@ -68,6 +68,8 @@ class SecuredEnds {
   Result<void> StillGood(const Peer& peer) const;
   // Metadata servers are expected at these addresses, too; a metadata server has said so.
   void ExpectMetas(const std::vector<std::string>& addresses);
+  // All of these addresses, none twice: those that the program was given first.
+  std::vector<std::string> metas() const;
   // Who is to be at an address.
   ExpectedPeer Expected(const std::string& address) const;
 

@@ -165,7 +165,10 @@ TEST_F(Ends, ExpectsMetadataServersWhereTheyAre) {
   EXPECT_TRUE(ends->Expected("pc2:7424").roles.Has(Role::kMeta));
   EXPECT_FALSE(ends->Expected("pc2:7424").roles.Has(Role::kData));
   EXPECT_TRUE(ends->Expected("pc1:7424").roles.Has(Role::kMeta));
+  ends->ExpectMetas({"pc2:7424", "pc1:7424"});
+  EXPECT_EQ(ends->metas(), (std::vector<std::string>{"pc1:7424", "pc2:7424"}));
   ends->ExpectMetas({});
+  EXPECT_EQ(ends->metas(), std::vector<std::string>{"pc1:7424"});
   for (const Role role : kAllRoles) EXPECT_FALSE(ends->Expected("pc2:7424").roles.Has(role));
 }
 

@@ -46,7 +46,6 @@ Task<void> Agent::Run() {
   for (size_t i = 0; i < disks_.size(); ++i) scrub_scopes_.push_back(std::make_unique<TaskScope>());
   for (size_t i = 0; i < disks_.size(); ++i) StartScrub(i);
   if (options_.admin != nullptr && options_.scrub) scope_.Spawn(ScrubReportLoop());
-  LogEvery limit(60 * kSecond);
   while (true) {
     if (registered_ && held_until_ns_ != 0 && Executor::Current().NowNs() >= held_until_ns_) {
       held_until_ns_ = 0;
@@ -56,9 +55,7 @@ Task<void> Agent::Run() {
     Result<void> done = registers ? co_await Register() : co_await Beat();
     if (!done.ok() && registers && WithoutNewDisks(done.error())) continue;
     if (!done.ok()) {
-      if (auto more = limit.Pass(Executor::Current().NowNs())) {
-        LogWarning("node {}: {}{}", options_.name, done.error(), *more);
-      }
+      LogWarning("node {}: {}", options_.name, done.error());
       co_await Sleep(options_.retry_ns);
       continue;
     }

@@ -177,7 +177,7 @@ class Daemon final : public DaemonFrame {
     if (ends_) node_->metas()->OnAddresses([this](const std::vector<std::string>& metas) { ends_->ExpectMetas(metas); });
     if (ends_) ends_->Follow([this] { return node_ ? node_->agent().map() : nullptr; });
     trust_connector_ = std::make_unique<TransportTrustConnector>(bulk_client_.get());
-    if (ends_) ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), config_.meta, std::move(request)); });
+    if (ends_) ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), ends_->metas(), std::move(request)); });
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server(), Admission());
     router_.Add(kDataServiceName, dispatcher_.get());
     backup_dispatcher_ = std::make_unique<BackupDispatcher>(&node_->backups(), Admission());

@@ -248,7 +248,7 @@ Result<void> MountProgram::StartClient() {
       peers = (knowing_ = ends_->Over(peers)).get();
       ends_->Follow([this] { return client_ ? client_->peers().map() : nullptr; });
       trust_connector_ = std::make_unique<TransportTrustConnector>(peers_.get());
-      ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), config_.addresses, std::move(request)); });
+      ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), ends_->metas(), std::move(request)); });
       ends_->OnChange([this] { peers_->CloseUnless([this](const Peer& server) { return ends_->StillGood(server); }); });
       trust_scope_ = std::make_unique<TaskScope>();
       trust_scope_->Spawn(ends_->Keep(&trust_pool_));
