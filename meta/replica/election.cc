@@ -79,7 +79,7 @@ void Election::Stop(int64_t now_ns, Actions* out) {
 int64_t Election::SilentNs(int64_t now_ns) const {
   const Promises::Given last = promises_->Last();
   const int64_t silent_ns = now_ns - std::max(silent_from_ns_, last.at_ns);
-  // Of a life that is over nothing more is heard. Another one that the register names since then has its time to be heard.
+  // Of a life that is over nothing more is heard.
   const bool over = last.over && (!known_ || last.to->term >= known_->term);
   return over ? std::max(silent_ns, options_.grace_ns) : silent_ns;
 }
@@ -223,9 +223,12 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
               std::to_string(own.store_term) + ": the coordinator was restored from an old state; docs/operations.md says what to do",
           &out);
   }
+  const bool names_me = seen.primary == options_.self;
+  // Another life has the place, and its time to be heard: else who has lost against it would take the place away again at once.
+  const bool another = known_ && seen.term > known_->term && !names_me;
+  if (another) silent_from_ns_ = now_ns;
   known_ = seen;
   fresh_ = true;
-  const bool names_me = seen.primary == options_.self;
   if (role_ == MetaRole::kOpening || role_ == MetaRole::kPrimary) {
     if (!names_me || seen.term != life_.term) Stop(now_ns, &out);
     return out;
@@ -262,7 +265,7 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
     // It was primary before its start, or a swap of its earlier life came through: a new life needs a new term.
     if (role_ == MetaRole::kBoot) Become(MetaRole::kStandby, now_ns);
     if (role_ == MetaRole::kStandby && MayStand(now_ns, own)) Stand(now_ns, &out);
-  } else if (role_ == MetaRole::kBoot) {
+  } else if (role_ == MetaRole::kBoot || (role_ == MetaRole::kCandidate && another)) {
     Become(MetaRole::kStandby, now_ns);
   } else if (role_ == MetaRole::kStandby) {
     promises_->Open(seen.term);

@@ -122,7 +122,7 @@ class Election {
   MetaRole role_ = MetaRole::kBoot;
   std::optional<Register> known_;  // the newest that was seen
   MetaLife life_;
-  int64_t silent_from_ns_;  // since it stopped being primary, or its start
+  int64_t silent_from_ns_;  // since it stopped being primary, another one got the place, or its start
   int64_t read_at_ns_;      // when to read next
   std::optional<int64_t> low_since_ns_;  // since when the register's term is below that of the own store
   std::optional<int64_t> older_since_ns_;  // since when only older registers than known_ were seen

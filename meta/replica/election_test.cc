@@ -155,6 +155,32 @@ TEST(Election, AnotherThatHasThePlaceOfOneThatIsOverIsWaitedFor) {
   EXPECT_EQ(b.e.role(), MetaRole::kCandidate) << "as of any other";
 }
 
+// Two find that the primary is silent. The one that loses hears the other one in time, and lets it be.
+TEST(Election, WhoLosesAgainstAnotherWaitsForIt) {
+  for (const bool asked : {true, false}) {
+    B b;
+    b.See(Named("a", {"a", "b", "c"}, 4, 10));
+    EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+    b.Tick(5000);
+    ASSERT_EQ(b.e.role(), MetaRole::kCandidate);
+    if (asked) {
+      b.See(Named("a", {"a", "b", "c"}, 4, 10));
+      b.Tick(300);
+      ASSERT_TRUE(b.Did(Kind::kSwap));
+    }
+    b.See(Named("c", {"b", "c"}, 5, 11));
+    EXPECT_EQ(b.e.role(), MetaRole::kStandby) << asked;
+    EXPECT_FALSE(b.e.SwapPending());
+    b.Tick(100);
+    EXPECT_EQ(b.e.role(), MetaRole::kStandby) << asked;
+    b.Tick(4899);
+    EXPECT_EQ(b.e.role(), MetaRole::kStandby) << asked;
+    b.See(Named("c", {"b", "c"}, 5, 11));
+    b.Tick(1);
+    EXPECT_EQ(b.e.role(), MetaRole::kCandidate) << "it has never been heard";
+  }
+}
+
 TEST(Election, AnswersNobodyBeforeItHasReadTheRegister) {
   B b;
   EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kHigherTerm);
