@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/fuse/dir_chunk.h"
 #include "client/fuse/fuse_times.h"
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/kernel_cache.h"
@@ -98,10 +99,7 @@ struct FuseDir {
   InodeId parent;  // as of the last ReadDir
   Caller opener;
   AsyncMutex mu;
-  std::vector<DirEntry> entries;  // of one ReadDir
-  size_t next = 0;                // of entries
-  uint64_t offset = 0;            // after entries[next - 1]
-  bool end = false;               // nothing follows `entries`
+  DirChunk chunk;  // of one ReadDir
 };
 using FuseDirPtr = std::shared_ptr<FuseDir>;
 

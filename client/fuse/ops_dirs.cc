@@ -2,7 +2,7 @@
 //
 // Offsets: 0 is the start, 1 after ".", 2 after ".."; from there on the server's cookies (all larger).
 // The kernel asks for a page or so at a time; entries are fetched kReadDirEntries at once and kept with
-// the open directory.
+// the open directory. Who seeks among them gets what is kept.
 //
 // The kernel gets names alone (no READDIRPLUS). It keeps no name, so it would ask for each again at use. And it believes an
 // entry from a listing more than what it knows, however late the listing comes: fuse_direntplus_link drops a name, and the
@@ -20,8 +20,6 @@ namespace stria {
 namespace {
 
 using Identity = FuseAdapter::Identity;
-constexpr uint64_t kAfterDot = 1;
-constexpr uint64_t kAfterDotDot = 2;
 // More than the kernel asks for at once.
 constexpr size_t kMaxDirReplyBytes = 1 * kMiB;
 
@@ -39,21 +37,16 @@ void LlOpenDir(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
           [ino = a.roots().FromNode(node)](FuseAdapter& ad, FuseRequest* r) { return OpenDir(ad, r, ino); });
 }
 
-// Makes entries[next] the one after `offset`.
+// Goes to `offset`, with what follows it.
 Task<Result<void>> Fetch(FuseAdapter& a, FuseDir* d, uint64_t offset) {
   const int64_t now_ns = Executor::Current().NowNs();
-  const bool with_attrs = offset == 0 || std::any_of(d->entries.begin(), d->entries.end(), [&](const DirEntry& e) {
-                            return a.looked_up().Has(e.ino, now_ns);
-                          });
-  const uint64_t cookie = offset <= kAfterDotDot ? 0 : offset;
-  CO_ASSIGN_OR_RETURN(ReadDirReply reply, co_await a.vfs().ReadDir(d->opener, d->ino, cookie,
+  const bool with_attrs = offset == 0 || std::any_of(d->chunk.entries().begin(), d->chunk.entries().end(),
+                                                     [&](const DirEntry& e) { return a.looked_up().Has(e.ino, now_ns); });
+  CO_ASSIGN_OR_RETURN(ReadDirReply reply, co_await a.vfs().ReadDir(d->opener, d->ino, DirChunk::CookieOf(offset),
                                                                    FuseAdapter::kReadDirEntries, with_attrs));
   if (reply.entries.empty() && !reply.end) co_return Error(FsError::kIo, "a listing does not go on");
-  d->entries = std::move(reply.entries);
-  d->next = 0;
-  d->offset = offset;
-  d->end = reply.end;
   d->parent = reply.parent;
+  d->chunk.Take(offset, std::move(reply));
   co_return Ok();
 }
 
@@ -90,8 +83,9 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
   }
   auto held = co_await d->mu.Lock();
   DirPacker out(room);
+  DirChunk& chunk = d->chunk;
   // Offset 0 lists anew: rewinddir(3) shows entries made meanwhile.
-  if (offset == 0 || offset != d->offset) {
+  if (offset == 0 || !chunk.Seek(offset)) {
     auto fetched = co_await Fetch(a, d.get(), offset);
     if (!fetched.ok()) {
       r->Fail(fetched.error());
@@ -99,29 +93,27 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
     }
   }
   bool full = false;
-  if (offset < kAfterDot) {
-    full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot);
-    if (!full) d->offset = kAfterDot;
+  if (chunk.offset() < DirChunk::kAfterDot) {
+    full = !out.Add(".", d->ino, FileType::kDirectory, DirChunk::kAfterDot);
+    if (!full) chunk.PassDots(DirChunk::kAfterDot);
   }
-  if (!full && d->offset < kAfterDotDot) {
-    full = !out.Add("..", d->parent, FileType::kDirectory, kAfterDotDot);
-    if (!full) d->offset = kAfterDotDot;
+  if (!full && chunk.offset() < DirChunk::kAfterDotDot) {
+    full = !out.Add("..", d->parent, FileType::kDirectory, DirChunk::kAfterDotDot);
+    if (!full) chunk.PassDots(DirChunk::kAfterDotDot);
   }
   while (!full) {
-    if (d->next == d->entries.size()) {
-      if (d->end || !out.empty()) break;  // give what is there now
-      auto fetched = co_await Fetch(a, d.get(), d->offset);
+    const DirEntry* e = chunk.Next();
+    if (e == nullptr) {
+      if (chunk.end() || !out.empty()) break;  // give what is there now
+      auto fetched = co_await Fetch(a, d.get(), chunk.offset());
       if (!fetched.ok()) {
         r->Fail(fetched.error());
         co_return;
       }
       continue;
     }
-    const DirEntry& e = d->entries[d->next];
-    full = !out.Add(e.name, e.ino, e.type, e.cookie);
-    if (full) break;
-    d->offset = e.cookie;
-    ++d->next;
+    full = !out.Add(e->name, e->ino, e->type, e->cookie);
+    if (!full) chunk.Pass();
   }
   r->Bytes(out.bytes());
 }

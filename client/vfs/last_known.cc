@@ -51,9 +51,9 @@ std::optional<ReadDirReply> LastKnown::Listing(InodeId ino, uint64_t cookie) con
 
 // Only whole ones: what one reply holds.
 void LastKnown::NoteListing(InodeId ino, uint64_t cookie, const ReadDirReply& reply) {
-  if (!shows_) return;
+  if (!shows_ || cookie != 0) return;
   listings_.erase(ino);
-  if (cookie != 0 || !reply.end) return;
+  if (!reply.end) return;
   if (listings_.size() >= kMaxListings) listings_.erase(listings_.begin());
   ReadDirReply& kept = listings_[ino] = reply;
   for (DirEntry& e : kept.entries) e.attr.reset();

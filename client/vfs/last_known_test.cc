@@ -85,6 +85,11 @@ TEST_F(LastKnownTest, OnlyWholeListingsAreKept) {
   ASSERT_TRUE(room->Listing(kDir, 0));
   EXPECT_EQ(room->Listing(kDir, 0)->entries.size(), 3u);
   EXPECT_EQ(room->Listing(kDir, 2)->entries.size(), 1u);  // behind the cookie
+  room->NoteListing(kDir, 2, ListingOf({"c"}, /*end=*/true));
+  EXPECT_TRUE(room->Listing(kDir, 0)) << "a part from the middle says nothing of the whole";
+  room->NoteListing(kDir, 0, ListingOf({"a", "b", "c"}, /*end=*/false));
+  EXPECT_FALSE(room->Listing(kDir, 0));
+  room->NoteListing(kDir, 0, ListingOf({"a", "b", "c"}, /*end=*/true));
   room->Forget();
   EXPECT_FALSE(room->Listing(kDir, 0));
 }
