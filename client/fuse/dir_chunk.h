@@ -50,7 +50,7 @@ class DirChunk {
   void Pass() { offset_ = entries_[next_++].cookie; }
 
   uint64_t offset() const { return offset_; }
-  bool end() const { return end_; }  // nothing follows what is held
+  bool end() const { return end_; }  // the held entries are the last ones of the listing
   const std::vector<DirEntry>& entries() const { return entries_; }
 
  private:

@@ -2,7 +2,7 @@
 //
 // Offsets: 0 is the start, 1 after ".", 2 after ".."; from there on the server's cookies (all larger).
 // The kernel asks for a page or so at a time; entries are fetched kReadDirEntries at once and kept with
-// the open directory. Who seeks among them gets what is kept.
+// the open directory. A seek to one of them asks nobody.
 //
 // The kernel gets names alone (no READDIRPLUS). It keeps no name, so it would ask for each again at use. And it believes an
 // entry from a listing more than what it knows, however late the listing comes: fuse_direntplus_link drops a name, and the
@@ -104,7 +104,7 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
   while (!full) {
     const DirEntry* e = chunk.Next();
     if (e == nullptr) {
-      if (chunk.end() || !out.empty()) break;  // give what is there now
+      if (chunk.end() || !out.empty()) break;  // the entries so far are the reply
       auto fetched = co_await Fetch(a, d.get(), chunk.offset());
       if (!fetched.ok()) {
         r->Fail(fetched.error());

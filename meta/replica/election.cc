@@ -224,7 +224,7 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
           &out);
   }
   const bool names_me = seen.primary == options_.self;
-  // Another life has the place, and its time to be heard: else who has lost against it would take the place away again at once.
+  // Another life has the place. It gets its time to be heard: the loser of the race must not take the place away again at once.
   const bool another = known_ && seen.term > known_->term && !names_me;
   if (another) silent_from_ns_ = now_ns;
   known_ = seen;
