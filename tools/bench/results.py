@@ -45,6 +45,19 @@ def peak_mib(pid):
     return 0.0
 
 
+def quotients(above, below):
+    return [a / b for a, b in zip(above, below) if b]
+
+
+def quartiles(values):
+    """(first quartile, median, third quartile); of nothing, three times not a number."""
+    if not values:
+        return (float("nan"),) * 3
+    if len(values) == 1:
+        return (values[0],) * 3
+    return tuple(statistics.quantiles(values, n=4, method="inclusive"))
+
+
 class Results:
     def __init__(self):
         self.values = {}  # (work, unit) -> system -> [value]
@@ -92,6 +105,27 @@ class Results:
         for system, seen in self.memory.items():
             if seen:
                 lines.append(f"Peak memory, {system}: " + ", ".join(f"{k} {v:.0f} MiB" for k, v in sorted(seen.items())))
+        return "\n".join(lines)
+
+    def pairs(self, systems):
+        """Of measurements that belong together, the first of each system, the second of each, and so on: the ratio of the
+        first system to each other one, as median (first to third quartile), and that of the CPU cost. A work that failed
+        somewhere has no pairs: nobody knows which one is missing."""
+        first, others = systems[0], systems[1:]
+        lines = ["| Work | pairs | " + " | ".join(f"{first} / {o} | CPU" for o in others) + " |",
+                 "|---" * (2 + 2 * len(others)) + "|"]
+        for key, per in self.values.items():
+            if len(per) < len(systems) or len({len(v) for v in per.values()}) > 1:
+                lines.append(f"| {key[0]} | 0 |" + " | |" * len(others))
+                continue
+            cells = []
+            for o in others:
+                low, middle, high = quartiles(quotients(per[first], per[o]))
+                cpu = quartiles(quotients(self.cpu[key][first], self.cpu[key][o]))[1]
+                cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f}) | {cpu:.2f}")
+            lines.append(f"| {key[0]} | {len(per[first])} | " + " | ".join(cells) + " |")
+        lines.append("")
+        lines.append("Ratios of what was measured one after the other: the median, in brackets the quartiles.")
         return "\n".join(lines)
 
     def json(self):

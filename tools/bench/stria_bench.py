@@ -4,9 +4,14 @@ Absolute figures of a shared machine mean little; ratios within one run do. Roun
 the systems, so that a slow minute hits all of them, and medians over rounds are compared. Each round begins
 with another system: what runs first finds other memory and another disk than what runs last. Each work begins when what the
 one before it left to be done is done.
+
+A difference of a few percent drowns in that: minutes differ, and so do two clusters of one program. `--side-by-side` has the
+clusters of a round up at once and takes turns work by work, so that both sides of a ratio are measured within seconds; its
+table has the median and the quartiles of these ratios.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -58,6 +63,10 @@ def parse():
     parser.add_argument("--stria", default=str(ROOT / "bazel-bin/tools/stria"))
     parser.add_argument("--other", action="append", default=[], metavar="NAME=STRIA",
                         help="a system NAME more: the command STRIA of another tree (.../bazel-bin/tools/stria)")
+    parser.add_argument("--side-by-side", action="store_true",
+                        help="all systems are up at once and take turns work by work: for differences of a few percent")
+    parser.add_argument("--passes", type=int, default=2, metavar="N",
+                        help="with --side-by-side: each round does each work N times on its clusters (default %(default)s)")
     parser.add_argument("--json", help="also write all values to this file")
     parser.add_argument("--svg", help="also draw the ratios to this file")
     return parser.parse_args()
@@ -73,16 +82,38 @@ def in_turn(systems, round_number):
     return systems[first:] + systems[:first]
 
 
+def attempt(system, name, mount, args, results):
+    try:
+        WORK[name](system, mount, args, results)
+    except (RuntimeError, OSError) as e:
+        # One that fails leaves a gap in the table, not the whole run without a result.
+        say(f"  {system.name}: {name} failed: {e}")
+
+
 def one_round(system, work, args, results):
     with system.mounted() as mount:
         for name in work:
             settle(system.left_to_do)
-            try:
-                WORK[name](system, mount, args, results)
-            except (RuntimeError, OSError) as e:
-                # One that fails leaves a gap in the table, not the whole run without a result.
-                say(f"  {system.name}: {name} failed: {e}")
+            attempt(system, name, mount, args, results)
         results.add_memory(system.name, system.processes())
+
+
+def passes_in_turn(systems, round_number, passes):
+    """The orders of a round's passes: each begins with another system than the one before it, and so do the rounds."""
+    return [in_turn(systems, round_number + n) for n in range(passes)]
+
+
+def side_by_side(systems, work, round_number, args, results):
+    """One round with all systems up. They are made in turn, too: the one that is made last is the youngest."""
+    with contextlib.ExitStack() as stack:
+        mounts = {s.name: stack.enter_context(s.mounted()) for s in in_turn(systems, round_number)}
+        for order in passes_in_turn(systems, round_number, args.passes):
+            for name in work:
+                settle(lambda: sum(s.left_to_do() for s in systems))
+                for system in order:
+                    attempt(system, name, mounts[system.name], args, results)
+        for system in systems:
+            results.add_memory(system.name, system.processes())
 
 
 def main():
@@ -100,13 +131,22 @@ def main():
             if system.missing():
                 say(f"without {system.name}: not installed: {', '.join(system.missing())}")
                 systems.remove(system)
+        if args.side_by_side and "degraded" in work:
+            sys.exit("bench: degraded kills a node, which the others of --side-by-side would feel: leave it out of --work")
         for round_number in range(1, args.rounds + 1):
+            if args.side_by_side:
+                say(f"round {round_number} of {args.rounds}: {', '.join(s.name for s in systems)}")
+                side_by_side(systems, work, round_number, args, results)
+                continue
             for system in in_turn(systems, round_number):
                 say(f"round {round_number} of {args.rounds}: {system.name}")
                 one_round(system, work, args, results)
     print(f"{datetime.date.today()}, {os.cpu_count()} cores, on {args.on}, {args.rounds} rounds, medians")
     print()
     print(results.table([s.name for s in systems]))
+    if args.side_by_side:
+        print()
+        print(results.pairs([s.name for s in systems]))
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results.json(), indent=1))
     if args.svg and len(systems) > 1:
