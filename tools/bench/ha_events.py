@@ -13,7 +13,7 @@ from ha_table import longest_gap, percentile
 BEFORE_S, AFTER_S = 1.0, 1.5  # of the loop, around an event
 PAUSE_S = 0.005  # of the loop between two files: it is to notice, not to load
 DIVERGES_S = 0.15  # plain changes wait when a member has not received them for 250 ms
-LOAD_PROCESSES, LOAD_RATE = 4, 1000
+LOAD_PROCESSES, LOAD_RATE = 8, 1000
 MIB = 1 << 20
 FILL_BYTES = 32 * 1024  # of an attribute
 DEAD_MOUNT = "mount3"
@@ -33,7 +33,7 @@ class Events:
 
     def check(self, records, directory, failover):
         """Counts what was lost or failed of a loop, through the other mount."""
-        lost, failed = missing(records, self.cluster.other_mount / directory.name), failures(records)
+        lost, failed = missing(records, self.cluster.other_mount / directory.relative_to(self.cluster.mount)), failures(records)
         for key, value in (("failovers", int(failover)), ("events", 1), ("acknowledged", len(records) - failed),
                            ("missing", len(lost)), ("failed", failed)):
             self.seen[key] += value
@@ -128,23 +128,20 @@ class Events:
 
     # ---- Coming back ----
 
-    def under_load(self, happens):
-        """(seconds until the one that was lost is in sync, operations per second): `happens(files, loads)` loses one, and gives its
-        name. The load goes on until it is back."""
+    def under_load(self, happens, failover):
+        """(seconds until the one that was lost is in sync, plain operations per second): `happens(files, rate_for)` loses one, and
+        gives its name and that rate. The load goes on until it is back."""
         self.cluster.settle()
         directory = self.directory()
         with loop(small_files, directory / "files", True, PAUSE_S) as files, plain_load(directory, LOAD_PROCESSES, LOAD_RATE) as loads:
             for one in (files, *loads):
                 one.wait_for(5)
-            began, done = time.monotonic(), sum(len(one.log) for one in loads)
-            name = happens(files)
-            lost = sum(len(one.log) for one in loads)
-            rate = (lost - done) / (time.monotonic() - began)
+            name, rate = happens(files, lambda seconds: rate_for(loads, seconds))
             seconds = self.cluster.start(name)
             records = files.end()
             failed = sum(failures(one.end()) for one in loads)
             self.cluster.settle()
-            self.check(records, directory / "files", False)
+            self.check(records, files.directory, failover)
             self.seen["failed"] += failed
             if failed:
                 self.note(f"{failed} plain operations failed")
@@ -153,27 +150,23 @@ class Events:
         return seconds, rate
 
     def outage(self, seconds):
-        def happens(_files):
+        def happens(_files, rate):
             name = self.cluster.standbys()[0]
             self.cluster.kill(name)
-            time.sleep(seconds)
-            return name
-        return self.under_load(happens)
+            return name, rate(seconds)
+        return self.under_load(happens, False)
 
     def diverged(self):
         """The primary makes changes that no other one gets, and is killed with them."""
-        def happens(files):
-            name = self.cluster.primary()
-            time.sleep(BEFORE_S)
+        def happens(files, rate):
+            name, seen = self.cluster.primary(), rate(BEFORE_S)
             self.cluster.sever(name)
             time.sleep(DIVERGES_S)
             self.cluster.kill(name)
             self.cluster.go_on()
             files.goes_on(time.monotonic())
-            return name
-        seconds, rate = self.under_load(happens)
-        self.seen["failovers"] += 1
-        return seconds, rate
+            return name, seen
+        return self.under_load(happens, True)
 
     def fill(self, mib):
         """Bytes of metadata that do not compress, and that no data server has."""
@@ -189,8 +182,7 @@ class Events:
 
     def copy(self, mib, seconds):
         """{rate in MiB/s, seconds, p99 before and during} of a member with an empty directory."""
-        self.cluster.settle()
-        name = self.cluster.standbys()[0]
+        name = self.one_to_copy()
         log = pathlib.Path(self.cluster.process(name)["log"])
         self.cluster.kill(name)
         with loop(small_files, self.directory(), True, PAUSE_S) as files:
@@ -208,6 +200,17 @@ class Events:
         self.note(f"copied {mib} MiB in {until - asked:.2f} s; p99 {before:.1f} ms before, {during:.1f} ms meanwhile")
         return {"rate": mib / (until - asked), "seconds": until - started, "before": before, "during": during}
 
+    def one_to_copy(self):
+        """`stria dev` starts its first metadata server as the one that makes the cluster, which an empty directory must not."""
+        self.cluster.settle()
+        if not self.others():
+            self.cluster.ask("meta", "promote", "--yes")
+            self.cluster.settle()
+        return self.others()[0]
+
+    def others(self):
+        return [name for name in self.cluster.standbys() if name != self.cluster.names("meta")[0]]
+
     def asked_at(self, log, since, started, until):
         """When it had become a member and could begin to copy: on this program's clock, by its log's."""
         for line in log.read_bytes()[since:].decode(errors="replace").splitlines():
@@ -215,6 +218,12 @@ class Events:
                 wall = wall_seconds(line.split()[0])
                 return min(max(wall - time.time() + time.monotonic(), started), until)
         return started
+
+
+def rate_for(loads, seconds):
+    done, began = sum(len(one.log) for one in loads), time.monotonic()
+    time.sleep(seconds)
+    return (sum(len(one.log) for one in loads) - done) / (time.monotonic() - began)
 
 
 def wall_seconds(stamp):

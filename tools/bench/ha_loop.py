@@ -7,6 +7,7 @@ import mmap
 import multiprocessing
 import os
 import pathlib
+import random
 import shutil
 import struct
 import time
@@ -47,7 +48,8 @@ class Log:
 
 
 def content(number):
-    return struct.pack("=q", number) * (SMALL_BYTES // 8)
+    """Bytes that no journal makes smaller."""
+    return random.Random(number).randbytes(SMALL_BYTES)
 
 
 def path_of(directory, number):

@@ -156,7 +156,7 @@ def rejoin(key, values):
     what = {"outage": f"rejoin after an outage of {values.get('outage', 0):g} s with load",
             "diverged": "rejoin after kill -9 with a diverged tail, with load"}[key]
     return Verdict(what, f"median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s, at {rate:,.0f} op/s "
-                   f"({times(len(seconds), 'event')})", f"<= {REJOIN_S:g} s", max(seconds) <= REJOIN_S)
+                   f"({times(len(seconds), 'event')})", f"<= {REJOIN_S:g} s" + (" at 1,000 op/s" if key == "outage" else ""), max(seconds) <= REJOIN_S)
 
 
 def copy(values):
