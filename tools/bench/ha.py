@@ -27,6 +27,7 @@ from tidy import place, run_to_the_end
 COMPARED = ("latency", "writers", "plain")
 REJOINS = ("outage", "diverged", "copy")
 ROWS = (*ha_table.STALLS, "etcd", *COMPARED, *REJOINS)
+SLOW = "deadmount"  # it waits for a lease
 NEED_DROP = ("cutoff", "deadmount", "diverged")
 UP_S = 20
 EVENT_S = {"switchover": 7, "kill": 20, "stop": 18, "cutoff": 20, "deadmount": 40, "standby": 14, "standbystop": 10}
@@ -49,7 +50,7 @@ class Measurement:
         self.running = {}  # "solo" and "metas": cluster
         self.of_cluster = None  # the events of the cluster that runs
         self.seen = None        # by events of all clusters
-        self.made = 0
+        self.made = self.kept = 0
 
     # ---- Clusters ----
 
@@ -124,13 +125,14 @@ class Measurement:
 
     def keep_logs(self, why):
         if self.args.logs:
+            self.kept += 1
             for side, cluster in self.running.items():
-                cluster.keep_logs(pathlib.Path(self.args.logs) / f"{why}-{side}")
-            self.progress.say(f"  logs are in {self.args.logs}")
+                cluster.keep_logs(pathlib.Path(self.args.logs) / f"{self.kept}-{why}-{side}")
+            self.progress.say(f"  {datetime.datetime.now():%H:%M:%S}: logs are in {self.args.logs}")
 
     def suspicious(self, row, is_so):
         if is_so:
-            self.keep_logs(f"{row}-{len(self.values.get(row, {}).get('stalls', []))}")
+            self.keep_logs(row)
 
     def stalls(self, step):
         values = self.values.setdefault(step.row, {"stalls": []})
@@ -206,16 +208,16 @@ def report(values, left_out, head):
     parts = [head, ha_table.table(ha_table.verdicts(values, MANY))]
     for row, why in left_out.items():
         parts.append(f"Left out: {row}: {why}.")
-    parts.append("All servers share this machine's processors and disk: each of them has its own in the bounds' cluster. In brackets after "
-                 "a ratio: its quartiles.")
+    parts.append("All servers share this machine's processors and disk; the bounds are of servers with their own. In brackets after a ratio: "
+                 "its quartiles.")
     return "\n\n".join(parts)
 
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser(prog="tools/bench/run ha", description=__doc__.split("\n\n")[0])
     parser.add_argument("--metas", type=int, choices=[2, 3], default=3)
-    parser.add_argument("--only", default=",".join(ROWS), help="of %(default)s")
-    parser.add_argument("--quick", action="store_true", help="few events, to see that it works: about three minutes")
+    parser.add_argument("--only", help=f"of {','.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="few events, to see that it works: about three minutes; without " + SLOW)
     parser.add_argument("--events", type=int, help="of each kind (default 20; of those with a dead mount a quarter)")
     parser.add_argument("--rounds", type=int, help="pairs of measurements beside one alone (default 10)")
     parser.add_argument("--repeats", type=int, help="of an outage of etcd, and of each way of coming back (default 5)")
@@ -236,7 +238,7 @@ def parse(arguments=None):
     for name, value in (quick if args.quick else usual).items():
         if getattr(args, name, None) is None:
             setattr(args, name, value)
-    args.only = [row for row in args.only.split(",") if row]
+    args.only = [row for row in args.only.split(",") if row] if args.only else [row for row in ROWS if not (args.quick and row == SLOW)]
     for row in args.only:
         if row not in ROWS:
             sys.exit(f"bench: there is no row called '{row}'; there are {', '.join(ROWS)}")

@@ -157,11 +157,11 @@ class Cluster:
 
     # ---- What it costs ----
 
-    def cpu(self):
-        return cpu_seconds(self.pid(self.primary()))
+    def cpu(self, name):
+        return cpu_seconds(self.pid(name))
 
-    def journals(self):
-        return journals(self.dir / self.primary() / "kv")
+    def journals(self, name):
+        return journals(self.dir / name / "kv")
 
     # ---- What happens to it ----
 

@@ -79,28 +79,34 @@ class Compare:
             said.append(f"{row} {self.pairs[row][side][-1]:.2f} ms")
         self.note(f"{side}: latency of {', '.join(said)}")
 
-    def cost(self, cluster, side, row, work):
-        """Notes CPU and journal of the primary per operation of `work()`, which gives their number. That of its caller's."""
-        cpu, journals = cluster.cpu(), cluster.journals()
-        done = work()
-        cpu, journals = cluster.cpu() - cpu, written(journals, cluster.journals())
-        self.add(f"{row} cpu", side, cpu / done * 1e6)
-        self.add(f"{row} journal", side, journals / done)
-        return f"{cpu / done * 1e6:.0f} µs and {journals / done:,.0f} B of journal each"
+    def cost(self, cluster, side, row, work, done):
+        """Notes CPU and journal of the primary per operation during `work()`. `done()`: how many there were so far, which is asked
+        for in the same moment: others go on meanwhile."""
+        name = cluster.primary()
+        sample = lambda: (done(), cluster.cpu(name), cluster.journals(name))
+        before = sample()
+        work()
+        after = sample()
+        count = after[0] - before[0]
+        cpu, journal = (after[1] - before[1]) / count * 1e6, written(before[2], after[2]) / count
+        self.add(f"{row} cpu", side, cpu)
+        self.add(f"{row} journal", side, journal)
+        return f"{cpu:.0f} µs and {journal:,.0f} B of journal each"
 
     def writers(self, cluster, side, directory):
+        def done():
+            return sum(len(w.log) for w in writers)
+
         def work():
-            before, since = sum(len(w.log) for w in writers), time.monotonic()
+            before, since = done(), time.monotonic()
             time.sleep(self.seconds)
-            done, took = sum(len(w.log) for w in writers) - before, time.monotonic() - since
-            self.add("writers", side, done / took)
-            return done
+            self.add("writers", side, (done() - before) / (time.monotonic() - since))
 
         with contextlib.ExitStack() as stack:
             writers = [stack.enter_context(loop(small_files, directory / f"writer{i}")) for i in range(WRITERS)]
             for w in writers:
                 w.wait_for(WARM)
-            said = self.cost(cluster, side, "writers", work)
+            said = self.cost(cluster, side, "writers", work, done)
             for w in writers:
                 w.log.end()
             if failed := sum(1 for w in writers for *_, error in w.end() if error):
@@ -108,10 +114,12 @@ class Compare:
         self.note(f"{side}: {WRITERS} writers {self.pairs['writers'][side][-1]:,.0f}/s, {said}")
 
     def plain(self, cluster, side, directory):
-        def one():
-            return sum(self.phase(side, row, row, directory / "one", 1) for row in PLAIN)
+        counts = []
 
-        said = self.cost(cluster, side, "plain", one)
+        def one():
+            counts.extend(self.phase(side, row, row, directory / "one", 1) for row in PLAIN)
+
+        said = self.cost(cluster, side, "plain", one, lambda: sum(counts))
         for row in PLAIN:
             self.phase(side, f"{row} many", row, directory / "many", MANY)
         rates = ", ".join(f"{row} {self.pairs[row][side][-1]:,.0f}/s ({self.pairs[f'{row} many'][side][-1]:,.0f}/s of {MANY})" for row in PLAIN)

@@ -59,7 +59,7 @@ class Events:
             until = time.monotonic()
             records = files.end()
             gap = longest_gap([end for _, end, error in records if not error], began, until)
-            self.note(f"{key}: stalled for {gap:.2f} s")
+            self.note(f"{key}: stalled for {gap:.2f} s, the event was at {datetime.datetime.now() - datetime.timedelta(seconds=until - began):%H:%M:%S}")
             undo.close()
             self.cluster.settle()
             self.check(records, files.directory, failover)
