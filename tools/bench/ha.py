@@ -25,11 +25,12 @@ from stria_bench import ROOT
 from tidy import place, run_to_the_end
 
 COMPARED = ("latency", "writers", "plain")
-REJOINS = ("outage", "diverged", "copy")
+REJOINS = {"outage": "rejoin after an outage", "diverged": "rejoin with a diverged tail", "copy": "rejoin by copy"}
 ROWS = (*ha_table.STALLS, "etcd", *COMPARED, *REJOINS)
 SLOW = "deadmount"  # it waits for a lease
 NEED_DROP = ("cutoff", "deadmount", "diverged")
 UP_S = 20
+FILL_PART = 0.3  # of the time of a copy: making what is copied
 EVENT_S = {"switchover": 7, "kill": 20, "stop": 18, "cutoff": 20, "deadmount": 40, "standby": 14, "standbystop": 10}
 PROGRAMS = ("etcd", "ip", "nsenter")
 
@@ -85,11 +86,12 @@ class Measurement:
                 out.append(Step("all of etcd lost", row, a.repeats, 2 * a.etcd_seconds + 8))
         if any(r in a.only for r in COMPARED):
             rows = [r for r in COMPARED if r in a.only]
-            out.append(Step(f"beside one alone: {', '.join(rows)}", "compare", a.rounds, len(rows) * 2 * (3 * a.seconds + a.rest_s / 2)))
+            each = len(rows) * 2 * (3 * a.seconds + a.rest_s / 2)
+            out.append(Step(f"beside one alone: {', '.join(rows)}", "compare", a.rounds, each))
         for row in (r for r in REJOINS if r in a.only):
-            each = {"outage": a.outage_seconds + 8, "diverged": 18, "copy": a.copy_seconds + 12 + a.copy_mib / 25}[row]
-            out.append(Step({"outage": "rejoin after an outage", "diverged": "rejoin with a diverged tail", "copy": "rejoin by copy"}[row],
-                            row, a.repeats, each))
+            each = {"outage": a.outage_seconds + 8, "diverged": 18,
+                    "copy": a.copy_seconds + 12 + a.copy_mib / 25 + a.copy_mib / 4 / a.repeats}[row]
+            out.append(Step(REJOINS[row], row, a.repeats, each))
         return out
 
     def run(self):
@@ -167,7 +169,8 @@ class Measurement:
                     compare.turn(work, number)
                     self.progress.tell((number + (i + 1) / len(works)) / step.count)
         finally:
-            self.values["pairs"] = {row: pair for row, pair in compare.pairs.items() if len(pair["solo"]) == len(pair["metas"])}
+            whole = lambda pair: len(pair["solo"]) == len(pair["metas"])
+            self.values["pairs"] = {row: pair for row, pair in compare.pairs.items() if whole(pair)}
         self.running.pop("solo").down()
 
     def outage(self, step):
@@ -189,12 +192,12 @@ class Measurement:
         a = self.args
         values = self.values.setdefault("copy", {"rate": [], "seconds": [], "before": [], "during": [], "mib": a.copy_mib})
         began = time.monotonic()
-        self.events().fill(a.copy_mib)
+        self.events().fill(a.copy_mib, lambda part: self.progress.tell(part * FILL_PART))
         self.progress.say(f"  {a.copy_mib} MiB of metadata were made in {time.monotonic() - began:.0f} s")
         for i in range(step.count):
             for key, value in self.events().copy(a.copy_mib, a.copy_seconds).items():
                 values[key].append(value)
-            self.progress.tell((i + 1) / step.count)
+            self.progress.tell(FILL_PART + (1 - FILL_PART) * (i + 1) / step.count)
 
 
 # ---- Reports ----
@@ -229,7 +232,7 @@ def parse(arguments=None):
     parser.add_argument("--tmpfs-mib", type=int, default=16384)
     parser.add_argument("--stria", default=str(ROOT / "bazel-bin/tools/stria"))
     parser.add_argument("--json", help="also write all values to this file")
-    parser.add_argument("--logs", metavar="DIR", help="keep the servers' logs of events that went beyond a bound, lost something or failed")
+    parser.add_argument("--logs", metavar="DIR", help="keep the servers' logs after events beyond a bound, a loss, or a failure")
     args = parser.parse_args(arguments)
     usual = {"events": 20, "rounds": 10, "repeats": 5, "seconds": 5.0, "files": 3000, "copy_mib": 256, "etcd_seconds": 20.0,
              "outage_seconds": 10.0, "copy_seconds": 10.0, "rest_s": 15}
@@ -238,7 +241,8 @@ def parse(arguments=None):
     for name, value in (quick if args.quick else usual).items():
         if getattr(args, name, None) is None:
             setattr(args, name, value)
-    args.only = [row for row in args.only.split(",") if row] if args.only else [row for row in ROWS if not (args.quick and row == SLOW)]
+    most = [row for row in ROWS if not (args.quick and row == SLOW)]
+    args.only = [row for row in args.only.split(",") if row] if args.only else most
     for row in args.only:
         if row not in ROWS:
             sys.exit(f"bench: there is no row called '{row}'; there are {', '.join(ROWS)}")
@@ -259,7 +263,8 @@ def main():
         measured.drop_clusters()
     print(report(measured.values, measured.left_out, heading(args)))
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"of": heading(args), "values": measured.values, "left_out": measured.left_out}, indent=1) + "\n")
+        all_of_it = {"of": heading(args), "values": measured.values, "left_out": measured.left_out}
+        pathlib.Path(args.json).write_text(json.dumps(all_of_it, indent=1) + "\n")
     if measured.failed:
         sys.exit(f"bench: failed: {'; '.join(measured.failed)}")
 

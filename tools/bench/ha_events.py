@@ -59,7 +59,8 @@ class Events:
             until = time.monotonic()
             records = files.end()
             gap = longest_gap([end for _, end, error in records if not error], began, until)
-            self.note(f"{key}: stalled for {gap:.2f} s, the event was at {datetime.datetime.now() - datetime.timedelta(seconds=until - began):%H:%M:%S}")
+            at = datetime.datetime.now() - datetime.timedelta(seconds=time.monotonic() - began)
+            self.note(f"{key}: stalled for {gap:.2f} s, the event was at {at:%H:%M:%S}")
             undo.close()
             self.cluster.settle()
             self.check(records, files.directory, failover)
@@ -168,14 +169,15 @@ class Events:
             return name, seen
         return self.under_load(happens, True)
 
-    def fill(self, mib):
-        """Bytes of metadata that do not compress, and that no data server has."""
-        directory = self.cluster.mount / "fill"
+    def fill(self, mib, tell):
+        """Bytes of metadata that do not compress, and that no data server has. `tell(part)` is called as it goes."""
+        directory, count = self.cluster.mount / "fill", mib * MIB // FILL_BYTES
         directory.mkdir()
-        for i in range(mib * MIB // FILL_BYTES):
+        for i in range(count):
             path = directory / f"{i}"
             path.touch()
             os.setxattr(path, "user.fill", os.urandom(FILL_BYTES))
+            tell((i + 1) / count)
         handle = os.open(directory, os.O_RDONLY)
         os.fsync(handle)
         os.close(handle)
