@@ -34,15 +34,25 @@ std::vector<const PurposeMac*> PointersTo(const std::vector<PurposeMac>& macs) {
 }
 
 Error OthersAreThere(const Register& now) {
-  return Error(FsError::kExist, "the coordinator has metadata servers of this cluster already, with " + now.primary + " as the primary: join those instead (--join)");
+  return Error(FsError::kExist, "the coordinator has metadata servers of this cluster already, with " + now.primary + " as the primary: join those instead (--join), "
+                                "with an empty directory; if all of them are lost and this store is what is left, start it once with --ha-init --adopt "
+                                "(docs/operations.md)");
+}
+
+// All that the register names are lost, a person says (--adopt), and this store, restored from a backup, was none of them. Also when it
+// was stopped in the middle of that: its log has begun then, above what the register knows.
+bool TakesTheirPlace(const Membership& m, const ReplicaStore& store, const Register& now) {
+  if (!m.adopt) return false;
+  return !IsOneOfSeveral(m.super) || (HasJustBegun(store) && store.incarnation() > now.incarnation);
 }
 
 Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, RegisterClient* client) {
   CO_ASSIGN_OR_RETURN(const std::optional<Register> now, co_await client->Read());
   const auto self = now ? now->members.find(m.ha.member) : decltype(now->members.end())();
-  if (now && (self == now->members.end() || self->second.uuid != m.super.own)) co_return OthersAreThere(*now);
+  const bool others = now && (self == now->members.end() || self->second.uuid != m.super.own);
+  if (others && !TakesTheirPlace(m, *store, *now)) co_return OthersAreThere(*now);
   // The flag has stayed in its start: it is one of them, and what its store has of the log now is for its life as a member.
-  if (now && IsOneOfSeveral(m.super) && (now->members.size() > 1 || store->marker())) co_return Ok();
+  if (now && !others && IsOneOfSeveral(m.super) && (now->members.size() > 1 || store->marker())) co_return Ok();
   FoundingStore founding;
   CO_RETURN_IF_ERROR(LookAtStore(store->kv(), &founding));
   if (!IsOneOfSeveral(m.super) && store->begun() && founding.last != store->last().seq) {
@@ -60,7 +70,8 @@ Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, Register
   founding.name = m.ha.member;
   founding.member = {m.super.own, m.ha.address, m.release, 0};
   founding.chain = OsRandom64();
-  if (now) founding.incarnation = now->incarnation;
+  if (now) founding.incarnation = others ? now->incarnation + 1 : now->incarnation;
+  founding.others_are_lost = others;
   CO_ASSIGN_OR_RETURN(const Register founded, co_await FoundMembers(store, client, founding, NewUuid()));
   LogInfo("{} is one of several metadata servers now, {} of them; the primary is {}, term {}", m.ha.member, founded.members.size(), founded.primary, founded.term);
   co_return Ok();

@@ -26,7 +26,7 @@ struct Membership {
   ClusterKey key;
   Coordinator* coordinator = nullptr;  // outlives the task
   std::vector<ClusterKey> other_keys = {};  // that may have sealed what the coordinator has
-  bool adopt = false;  // a person says that no other member's store has more, where the coordinator knows of none
+  bool adopt = false;  // a person says that no other member's store has more: the coordinator knows of none, or all that it knows are lost
 };
 
 // --ha-init. Waits for a coordinator that does not answer, with a warning. Again is as once. kExist: others have founded it; kConflict:

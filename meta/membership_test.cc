@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "common/kv/mem_kv.h"
 #include "common/temp_dir.h"
 #include "meta/data_dir.h"
+#include "meta/replica/founding.h"
 #include "meta/replica/register_client.h"
 #include "meta/replica/register_text.h"
 #include "meta/replica/replica_log.h"
@@ -42,6 +44,13 @@ class MembershipTest : public testing::Test {
     m.key = RegisterTestKey();
     m.coordinator = asks_.get();
     return m;
+  }
+  // Of the same cluster, with nothing of the former one's log: as one that was restored.
+  void ANewStore() {
+    super_.own = Uuid{5, 6};
+    ASSERT_TRUE(WriteDataDir(dir_.path(), super_).ok());
+    media_ = std::make_shared<MemKvMedia>(kReplicatedFamilies);
+    ASSERT_TRUE(RunSim(ex_, FormatMetaStore(std::make_unique<MemKv>(media_), {super_.cluster, super_.own, Layout(), 1000})).ok());
   }
   std::shared_ptr<KvStore> Kv() { return std::make_shared<MemKv>(media_); }
   bool IsMarked() { return IsOneOfSeveral(ReadDataDir(dir_.path()).value()); }
@@ -100,6 +109,63 @@ TEST_F(MembershipTest, WhoComesSecondDoesNotFound) {
   EXPECT_FALSE(IsMarked());
   EXPECT_TRUE(Kv()->Scan(kReplicaStateFamily, "", "", 1)->empty());
   EXPECT_EQ(RunSim(ex_, BecomeAlone(Here("pc2"), Kv())).code(), FsError::kStale);
+}
+
+// Its store is what a backup had; etcd still names those that are lost, one of them by its own name.
+TEST_F(MembershipTest, WhoIsRestoredTakesThePlaceOfThoseThatAreLost) {
+  ASSERT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
+  const Register lost = Known();
+  Membership back = Here("pc1");
+  back.super = ReadDataDir(dir_.path()).value();
+  const std::shared_ptr<KvStore> back_store = Kv();
+  ANewStore();
+  const Result<void> refused = RunSim(ex_, BecomeFirst(Here("pc1"), Kv()));
+  EXPECT_EQ(refused.code(), FsError::kExist);
+  EXPECT_NE(refused.error().message.find("--adopt"), std::string::npos) << refused.error();
+  EXPECT_EQ(Known(), lost);
+
+  for (int i = 0; i < 2; ++i) {  // again is as once
+    Membership m = Here("pc1");
+    m.adopt = true;
+    m.super = ReadDataDir(dir_.path()).value();
+    const Result<void> adopted = RunSim(ex_, BecomeFirst(m, Kv()));
+    ASSERT_TRUE(adopted.ok()) << adopted.error();
+    const Register now = Known();
+    EXPECT_EQ(now.version, lost.version + 1);
+    EXPECT_EQ(now.incarnation, lost.incarnation + 1);
+    EXPECT_GT(now.term, lost.term);
+    EXPECT_EQ(now.primary, "pc1");
+    EXPECT_EQ(now.in_sync, std::set<std::string>{"pc1"});
+    ASSERT_EQ(now.members.size(), 1u);
+    EXPECT_EQ(now.members.at("pc1").uuid, super_.own);
+    EXPECT_EQ(ReplicaStore::Open(Kv()).value()->incarnation(), now.incarnation);
+  }
+  // The lost one comes back, with the same word.
+  back.adopt = true;
+  EXPECT_EQ(RunSim(ex_, BecomeFirst(back, back_store)).code(), FsError::kExist);
+  EXPECT_EQ(Known().members.at("pc1").uuid, super_.own);
+}
+
+// The register is swapped last: a crash before that leaves a log that has begun, above what the register knows.
+TEST_F(MembershipTest, WhoTakesTheirPlaceMayBeStoppedInTheMiddle) {
+  ASSERT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
+  ANewStore();
+  ASSERT_TRUE(NoteOneOfSeveral(dir_.path(), true).ok());
+  {
+    FoundingStore half;
+    ASSERT_TRUE(LookAtStore(*Kv(), &half).ok());
+    const std::unique_ptr<ReplicaStore> store = ReplicaStore::Open(Kv()).value();
+    ASSERT_TRUE(store->Begin({half.last, half.term, 77}, Known().incarnation + 1).ok());
+    ASSERT_TRUE(RunSim(ex_, store->Sync()).ok());
+  }
+  Membership m = Here("pc2");
+  m.super = ReadDataDir(dir_.path()).value();
+  EXPECT_EQ(RunSim(ex_, BecomeFirst(m, Kv())).code(), FsError::kExist) << "without the word nothing is given up";
+  m.adopt = true;
+  const Result<void> again = RunSim(ex_, BecomeFirst(m, Kv()));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(Known().primary, "pc2");
+  EXPECT_EQ(Known().members.size(), 1u);
 }
 
 // As a service that is started again and again with the same flags.

@@ -80,10 +80,15 @@ class SimNetwork::State {
   }
 
   void Block(const std::set<std::string>& from, const std::set<std::string>& to) {
-    for (const std::string& f : from) for (const std::string& t : to) blocked_.emplace(f, t);
+    for (const std::string& f : from) for (const std::string& t : to) ++blocked_[{f, t}];
   }
   void Unblock(const std::set<std::string>& from, const std::set<std::string>& to) {
-    for (const std::string& f : from) for (const std::string& t : to) blocked_.erase({f, t});
+    for (const std::string& f : from) {
+      for (const std::string& t : to) {
+        const auto it = blocked_.find({f, t});
+        if (it != blocked_.end() && --it->second == 0) blocked_.erase(it);
+      }
+    }
   }
   void Heal() { blocked_.clear(); }
   void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { peers_[host] = std::move(peer); }
@@ -246,7 +251,7 @@ class SimNetwork::State {
   uint64_t hash_ = 0xcbf29ce484222325ULL;
   uint64_t next_id_ = 0;
   bool closed_ = false;
-  std::set<std::pair<std::string, std::string>> blocked_;
+  std::map<std::pair<std::string, std::string>, uint32_t> blocked_;  // how often
   std::map<std::string, std::shared_ptr<const Peer>> peers_;  // by host
   Judge judge_;
   std::list<InFlight> in_flight_;

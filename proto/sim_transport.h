@@ -71,7 +71,8 @@ class SimNetwork {
   using Judge = std::function<Result<void>(const std::string& from, const Peer* peer, const std::string& to)>;
   void SetJudge(Judge judge);
 
-  // Messages from any of `from` to any of `to` are lost until healed, also those under way.
+  // Messages from any of `from` to any of `to` are lost until healed, also those under way. Who blocks twice unblocks twice: the
+  // end of one fault does not end another.
   void Block(const std::set<std::string>& from, const std::set<std::string>& to);
   // Both ways.
   void Partition(const std::set<std::string>& a, const std::set<std::string>& b);

@@ -182,6 +182,23 @@ TEST_F(SimNetworkTest, DuplicatesAreExecutedTwiceAndAnsweredOnce) {
   EXPECT_EQ(sleepy_.finished, 2);
 }
 
+TEST_F(SimNetworkTest, OneFaultDoesNotEndAnother) {
+  net_.Block({"n2"}, {"n1", "n3"});
+  net_.Partition({"n1"}, {"n2"});
+  net_.Unblock({"n1"}, {"n2"});
+  net_.Unblock({"n2"}, {"n1"});
+  EXPECT_FALSE(net_.Blocked("n1", "n2"));
+  EXPECT_TRUE(net_.Blocked("n2", "n1"));
+  net_.Unblock({"n1"}, {"n2"});  // is not there: takes nothing away
+  net_.Block({"n1"}, {"n2"});
+  EXPECT_TRUE(net_.Blocked("n1", "n2"));
+  net_.Unblock({"n2"}, {"n1", "n3"});
+  EXPECT_FALSE(net_.Blocked("n2", "n1"));
+  EXPECT_FALSE(net_.Blocked("n2", "n3"));
+  net_.Heal();
+  EXPECT_FALSE(net_.AnyBlocked());
+}
+
 TEST_F(SimNetworkTest, PartitionsAreByDirection) {
   net_.Serve(kAddress, &sleepy_);
   net_.Block({"n2"}, {"n1"});

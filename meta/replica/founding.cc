@@ -40,6 +40,10 @@ Task<Result<Register>> FoundMembers(ReplicaStore* store, RegisterClient* client,
   CO_ASSIGN_OR_RETURN(Register there, co_await client->Create(mine));
   const auto it = there.members.find(founding.name);
   if (it == there.members.end() || it->second.uuid != founding.member.uuid) {
+    if (founding.others_are_lost) {
+      CO_ASSIGN_OR_RETURN(const Register instead, FoundInPlaceOf(there, first, nonce));
+      co_return co_await client->Swap({there, instead});
+    }
     co_return Error(FsError::kExist, "the coordinator has metadata servers of this cluster already, with " + there.primary +
                                          " as the primary: join those instead");
   }

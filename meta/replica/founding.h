@@ -21,6 +21,7 @@ struct FoundingStore {
   uint64_t term = 0;        // the last that it was served in
   uint64_t incarnation = 1;
   uint64_t chain = 0;       // random: no two logs begin alike
+  bool others_are_lost = false;  // a person says so: it takes the place of members that the register names; `incarnation` is above theirs
 };
 
 // The log is durable before the register names it. Again is as once. kExist: others have founded the members already, `message` says

@@ -111,6 +111,19 @@ Result<Register> FoundAgain(const Register& now, const Founding& f, const Uuid& 
   return Checked(std::move(next));
 }
 
+Result<Register> FoundInPlaceOf(const Register& now, const Founding& f, const Uuid& nonce) {
+  ASSIGN_OR_RETURN(Register next, Found(f, nonce));
+  for (const auto& [name, member] : now.members) {
+    if (member.uuid == f.member.uuid) return Not(f.name + " is a member already, as " + name + ": it takes nobody's place");
+  }
+  if (f.incarnation <= now.incarnation) {
+    return Not("the store of " + f.name + " is of incarnation " + std::to_string(f.incarnation) + ", which the coordinator knows already");
+  }
+  next.version = now.version + 1;
+  next.term = std::max(now.term + kForcedTermJump, next.term);
+  return Checked(std::move(next));
+}
+
 Result<Register> TakeOver(const Register& now, const Claim& claim, const Uuid& nonce) {
   RETURN_IF_ERROR(IsMember(now, claim.member, claim.uuid));
   if (!now.in_sync.contains(claim.member) && !Sabotaged(Sabotage::kUncleanElection)) {

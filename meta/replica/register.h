@@ -73,6 +73,9 @@ struct Founding {
 Result<Register> Found(const Founding& f, const Uuid& nonce);
 // The same over a register whose only member this store is: it was served alone since, in terms that the register does not know.
 Result<Register> FoundAgain(const Register& now, const Founding& f, const Uuid& nonce);
+// And over a register of others, when a person says that all of them are lost: what they acknowledged and this store lacks is given up.
+// The term is above all that they can have been in. None of them is a member any more.
+Result<Register> FoundInPlaceOf(const Register& now, const Founding& f, const Uuid& nonce);
 
 // ---- T2, a new life of the primary; T3, a standby takes over ----
 struct Claim {

@@ -57,6 +57,27 @@ TEST(Register, IsFoundedAgainByTheOneThatWasServedAlone) {
   EXPECT_EQ(FoundAgain(now, f, kNonce).code(), FsError::kStale);
 }
 
+TEST(Register, AStoreTakesThePlaceOfThoseThatAreLost) {
+  const Register now = Three();
+  Founding f;
+  f.name = "pc1";
+  f.member = At(9);
+  f.store_term = 30;
+  f.incarnation = now.incarnation;
+  EXPECT_EQ(FoundInPlaceOf(now, f, kNonce).code(), FsError::kConflict) << "it gives something up, and does not say so";
+  ++f.incarnation;
+  const Result<Register> next = FoundInPlaceOf(now, f, kNonce);
+  ExpectFollows(now, next);
+  EXPECT_EQ(next->incarnation, now.incarnation + 1);
+  EXPECT_GT(next->term, now.term);
+  EXPECT_EQ(next->primary, "pc1");
+  EXPECT_EQ(next->in_sync, std::set<std::string>{"pc1"});
+  EXPECT_EQ(next->members, (std::map<std::string, MetaMember>{{"pc1", At(9)}}));
+  EXPECT_EQ(next->min_in_sync, 1u);
+  f.member = now.members.at("pc2");
+  EXPECT_EQ(FoundInPlaceOf(now, f, kNonce).code(), FsError::kConflict) << "it is one of them";
+}
+
 TEST(Register, IsChecked) {
   EXPECT_TRUE(CheckRegister(Three()).ok());
   const auto wrong = [](auto&& change) {

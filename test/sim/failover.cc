@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kActors = 2;  // of each client
 constexpr int64_t kLookOnNs = 5 * kMillisecond;
 constexpr int64_t kSetupNs = 60 * kSecond;
-constexpr int64_t kSettleNs = 120 * kSecond;
+constexpr int64_t kSettleNs = 60 * kSecond;
 constexpr int64_t kEndNs = 600 * kSecond;
 constexpr uint64_t kReadBytes = 512 * kKiB;
 
@@ -130,6 +130,7 @@ Task<void> FailoverWorld::Actor(size_t c, uint64_t seed) {
     const uint64_t era = EraOf(c);
     if (const uint64_t former = std::exchange(mine.era, era); former != era) {
       mine.untold = former != 0;  // 0: it has only begun
+      if (former != 0) LostSession(c, "between two calls");
       Died(c);
     }
     std::vector<std::string> free;
@@ -195,6 +196,11 @@ void FailoverWorld::GiveUpAllBut(const std::vector<std::set<std::string>>& names
   metas().GiveUp();
 }
 
+void FailoverWorld::LostSession(size_t c, const std::string& seen) {
+  ++counts_["answers when the session had lapsed"];
+  if (plan_.KeepsSessions()) Fail(ClientHost(c) + " has lost its session, which nothing took; seen by: " + seen);
+}
+
 bool FailoverWorld::Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names,
                           bool changes) {
   Mine& mine = mine_[c];
@@ -207,7 +213,7 @@ bool FailoverWorld::Judge(size_t c, uint64_t era, const Error& error, const std:
     mine.files.erase(name);
     mine.unsure.insert(name);
   }
-  if (!same) ++counts_["answers when the session had lapsed"];
+  if (!same) LostSession(c, what);
   else Fail(ClientHost(c) + " " + what + ": " + error.ToString());
   return false;
 }
@@ -381,6 +387,10 @@ void FailoverWorld::HealAll() {
   FakeCoordinator& coordinator = metas().coordinator();
   coordinator.SetOptions({});
   coordinator.SetUp(true);
+  coordinator_away_ = false;
+  cuts_to_coordinator_.clear();
+  cuts_from_coordinator_.clear();
+  full_.clear();
   for (size_t m = 0; m < metas().size(); ++m) {
     coordinator.CutTo(MetaHost(m), false);
     coordinator.CutFrom(MetaHost(m), false);

@@ -5,6 +5,7 @@
 //   - a client that lives loses nothing that it was answered, and nothing of it is done twice: a name that is made anew is not there
 //     yet, one that it has is there, with its bytes;
 //   - what was made durable is there although the client has died as well;
+//   - it loses its session only where the plan says what took it (KeepsSessions);
 //   - the primary knows of each lease that a client believes to have;
 //   - when all is healed, one serves, all members are in the set, their stores are the same, no file lacks a shard, fsck is clean.
 //
@@ -55,6 +56,9 @@ struct FailoverPlan {
   bool same_term = false;        // nothing of all that may change who serves
   int64_t duration_ns = 60 * kSecond;
   int64_t fault_pause_ns = 8 * kSecond;  // between two faults, at most
+
+  // Nothing of it takes a client's session away that lives: another member serves, or the same one again, before it is over.
+  bool KeepsSessions() const { return kill_two + kill_all + freeze + cut_client == 0; }
 };
 
 const std::vector<FailoverPlan>& FailoverPlans();
@@ -83,8 +87,8 @@ class FailoverWorld {
   SimMetas& metas() { return *cluster_.several(); }
   uint64_t count(const std::string& what) const;
   void CrashClientNow(size_t c);
-  // A member from all other members and from the coordinator, both ways, or not any more.
-  void CutOff(size_t m, bool cut);
+  // A member from all other members and from the coordinator, both ways, or not any more. Who cuts twice heals twice.
+  void CutOff(size_t m, bool cut, bool coordinator_too = true);
   // From now on clients make files and look at them, and take none away: shards of what has come back are there.
   void OnlyMake() { only_make_ = true; }
   // Of each client the names that are durable now.
@@ -141,6 +145,7 @@ class FailoverWorld {
   bool Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names,
              bool changes = true);
   void Died(size_t c);
+  void LostSession(size_t c, const std::string& seen);
   void MaybeStrike(size_t c);
 
   // ---- Faults
@@ -154,6 +159,8 @@ class FailoverWorld {
   void CutMembers();
   void CutOffOne();
   void Freeze();
+  void CutToCoordinator(const std::string& host, bool cut);
+  void CutFromCoordinator(const std::string& host, bool cut);
   void CutCoordinator();
   void CutClient();
   void CutNode();
@@ -179,6 +186,9 @@ class FailoverWorld {
   bool faults_over_ = false;
   bool struck_ = false;
   bool only_make_ = false;
+  bool coordinator_away_ = false;
+  std::set<size_t> full_;  // members with a full disk
+  std::map<std::string, int> cuts_to_coordinator_, cuts_from_coordinator_;  // how many each has
   size_t actors_ = 0;
   uint64_t term_ = 0;  // after the boot
   int64_t looked_ns_ = 0;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kBackNs = 12 * kSecond;    // of a member that has died, at most: beyond the grace
 constexpr int64_t kCutMembersNs = 12 * kSecond;
+constexpr int64_t kTakeOverNs = 5 * kSecond;  // after which another serves, if it may
 constexpr int64_t kCutOthersNs = 7 * kSecond;  // of clients and nodes: leases last longer
 constexpr int64_t kFullNs = 20 * kSecond;    // of a disk: more than one restart
 constexpr int64_t kAskNs = 20 * kSecond;
@@ -100,11 +101,13 @@ void FailoverWorld::SlowDisk() {
 
 void FailoverWorld::FillDisk() {
   const size_t m = PickMember();
+  if (!full_.insert(m).second) return;
   ++counts_["full disks"];
   Trace("the disk of " + MetaHost(m) + " is full");
   metas().SetFull(m, true);
   After(Upto(kFullNs), [this, m] {
     Trace("the disk of " + MetaHost(m) + " has room again");
+    full_.erase(m);
     metas().SetFull(m, false);
   });
 }
@@ -117,9 +120,9 @@ void FailoverWorld::Block(const std::set<std::string>& a, const std::set<std::st
   Trace(what + ": " + *a.begin() + (way == 0 ? " -> " : way == 1 ? " <- " : " <-> ") + *b.begin() + (b.size() > 1 ? " .." : ""));
   if (way != 1) cluster_.network().Block(a, b);
   if (way != 0) cluster_.network().Block(b, a);
-  After(ns, [this, a, b] {
-    cluster_.network().Unblock(a, b);
-    cluster_.network().Unblock(b, a);
+  After(ns, [this, a, b, way] {
+    if (way != 1) cluster_.network().Unblock(a, b);
+    if (way != 0) cluster_.network().Unblock(b, a);
   });
 }
 
@@ -129,7 +132,18 @@ void FailoverWorld::CutMembers() {
   Block({MetaHost(a)}, {MetaHost(b)}, Upto(kCutMembersNs), "cuts between members");
 }
 
-void FailoverWorld::CutOff(size_t m, bool cut) {
+// Counted, as in the network: the end of one cut does not end another.
+void FailoverWorld::CutToCoordinator(const std::string& host, bool cut) {
+  cuts_to_coordinator_[host] += cut ? 1 : -1;
+  metas().coordinator().CutTo(host, cuts_to_coordinator_[host] > 0);
+}
+
+void FailoverWorld::CutFromCoordinator(const std::string& host, bool cut) {
+  cuts_from_coordinator_[host] += cut ? 1 : -1;
+  metas().coordinator().CutFrom(host, cuts_from_coordinator_[host] > 0);
+}
+
+void FailoverWorld::CutOff(size_t m, bool cut, bool coordinator_too) {
   std::set<std::string> others;
   for (size_t i = 0; i < metas().size(); ++i) {
     if (i != m) others.insert(MetaHost(i));
@@ -140,8 +154,9 @@ void FailoverWorld::CutOff(size_t m, bool cut) {
     cluster_.network().Unblock({MetaHost(m)}, others);
     cluster_.network().Unblock(others, {MetaHost(m)});
   }
-  metas().coordinator().CutTo(MetaHost(m), cut);
-  metas().coordinator().CutFrom(MetaHost(m), cut);
+  if (!coordinator_too) return;
+  CutToCoordinator(MetaHost(m), cut);
+  CutFromCoordinator(MetaHost(m), cut);
 }
 
 void FailoverWorld::CutOffOne() {
@@ -149,12 +164,8 @@ void FailoverWorld::CutOffOne() {
   ++counts_["members cut off"];
   const bool coordinator_too = rng_.OneIn(2);
   Trace(MetaHost(m) + " is cut off from the others" + (coordinator_too ? " and from the coordinator" : ""));
-  CutOff(m, true);
-  if (!coordinator_too) {
-    metas().coordinator().CutTo(MetaHost(m), false);
-    metas().coordinator().CutFrom(MetaHost(m), false);
-  }
-  After(Upto(kCutMembersNs), [this, m] { CutOff(m, false); });
+  CutOff(m, true, coordinator_too);
+  After(kTakeOverNs + Upto(kCutMembersNs), [this, m, coordinator_too] { CutOff(m, false, coordinator_too); });
 }
 
 // What others see of a process that is stopped: all that is sent to it and by it is lost meanwhile.
@@ -167,7 +178,7 @@ void FailoverWorld::Freeze() {
   for (size_t c = 0; c < plan_.clients; ++c) clients.insert(ClientHost(c));
   CutOff(m, true);
   cluster_.network().Partition({MetaHost(m)}, clients);
-  After(5 * kSecond + Upto(kCutMembersNs), [this, m, clients] {
+  After(kTakeOverNs + Upto(kCutMembersNs), [this, m, clients] {
     CutOff(m, false);
     cluster_.network().Unblock({MetaHost(m)}, clients);
     cluster_.network().Unblock(clients, {MetaHost(m)});
@@ -198,19 +209,22 @@ void FailoverWorld::CutCoordinator() {
   const uint64_t way = rng_.Below(3);
   ++counts_["cuts from the coordinator"];
   Trace(host + " is cut off from the coordinator, way " + std::to_string(way));
-  if (way != 1) metas().coordinator().CutTo(host, true);
-  if (way != 0) metas().coordinator().CutFrom(host, true);
-  After(Upto(kCutMembersNs), [this, host] {
-    metas().coordinator().CutTo(host, false);
-    metas().coordinator().CutFrom(host, false);
+  if (way != 1) CutToCoordinator(host, true);
+  if (way != 0) CutFromCoordinator(host, true);
+  After(Upto(kCutMembersNs), [this, host, way] {
+    if (way != 1) CutToCoordinator(host, false);
+    if (way != 0) CutFromCoordinator(host, false);
   });
 }
 
 void FailoverWorld::StopCoordinator() {
+  if (coordinator_away_) return;  // the end of one time would be the end of another
+  coordinator_away_ = true;
   ++counts_["times without the coordinator"];
   Trace("the coordinator is away");
   metas().coordinator().SetUp(false);
-  After(Upto(plan_.coordinator_away_ns), [this] {
+  After(plan_.coordinator_away_ns / 4 + Upto(plan_.coordinator_away_ns * 3 / 4), [this] {
+    coordinator_away_ = false;
     Trace("the coordinator is back");
     metas().coordinator().SetUp(true);
   });

@@ -25,6 +25,7 @@ class Failovers : public testing::TestWithParam<FailoverPlan> {};
 TEST_P(Failovers, Seeds) {
   const uint64_t first = FailoverSetting("STRIA_SIM_FIRST", 1);
   const uint64_t seeds = FailoverSetting("STRIA_SIM_SEEDS", kSanitized ? 1 : 3);
+  uint64_t terms = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     FailoverWorld world(seed, GetParam());
     const std::string failure = world.RunAll();
@@ -35,7 +36,10 @@ TEST_P(Failovers, Seeds) {
     EXPECT_GT(world.count("last reads"), 0u) << "seed " << seed;
     EXPECT_GT(world.metas().counts().compared, 0u) << "seed " << seed;
     EXPECT_GT(world.metas().counts().durable, 10u) << "seed " << seed;
+    terms += world.metas().counts().terms;
   }
+  // One term is of the beginning.
+  if (!GetParam().same_term) EXPECT_GT(terms, seeds) << "who serves has never changed";
 }
 
 INSTANTIATE_TEST_SUITE_P(Plan, Failovers, testing::ValuesIn(FailoverPlans()), [](const auto& i) { return i.param.name; });

@@ -213,9 +213,9 @@ void SimWorld::PartitionSome() {
   Trace("partition " + *from.begin() + (both ? " <-> " : " -> ") + *to.begin());
   if (both) cluster_.network().Partition(from, to);
   else cluster_.network().Block(from, to);
-  After(static_cast<int64_t>(rng_.Below(25 * kSecond)), [this, from, to, n] {
+  After(static_cast<int64_t>(rng_.Below(25 * kSecond)), [this, from, to, both, n] {
     cluster_.network().Unblock(from, to);
-    cluster_.network().Unblock(to, from);
+    if (both) cluster_.network().Unblock(to, from);
     if (n) --troubles_[*n].active;
     Trace("partition of " + *from.begin() + " and " + *to.begin() + " ends");
   });
@@ -250,9 +250,9 @@ void SimWorld::Isolate() {
   Trace("isolation of the clients from " + *others.begin() + " .., way " + std::to_string(way));
   if (way != 1) cluster_.network().Block(clients, others);
   if (way != 0) cluster_.network().Block(others, clients);
-  After(static_cast<int64_t>(rng_.Below(60 * kSecond)), [this, clients, others] {
-    cluster_.network().Unblock(clients, others);
-    cluster_.network().Unblock(others, clients);
+  After(static_cast<int64_t>(rng_.Below(60 * kSecond)), [this, clients, others, way] {
+    if (way != 1) cluster_.network().Unblock(clients, others);
+    if (way != 0) cluster_.network().Unblock(others, clients);
     Trace("isolation ends");
   });
 }
