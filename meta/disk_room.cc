@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "common/exec/executor.h"
 #include "common/io/unique_fd.h"
@@ -18,6 +20,12 @@ namespace {
 constexpr int64_t kLookNs = 20 * kMillisecond;
 constexpr int64_t kTryNs = 10 * kSecond;
 constexpr uint64_t kTryBytes = 1 * kMiB;
+constexpr uint64_t kStartNeedsFiles = 6, kStartFiles = 24;
+
+// For a start, which needs the margin, and for several after it: of what each leaves, something else may take some.
+uint64_t StartBytes(uint64_t total) { return 2 * MarginBytes(total); }
+// What a server that only reads writes nevertheless.
+uint64_t IdleBytes(uint64_t total) { return MarginBytes(total) / 8; }
 
 // As errno says.
 int MakeFile(const std::string& path, uint64_t bytes) {
@@ -26,12 +34,26 @@ int MakeFile(const std::string& path, uint64_t bytes) {
   return bytes == 0 ? 0 : ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
 }
 
+// One file of that size, and empty ones. As errno says.
+int MakeReserve(const std::string& dir, uint64_t bytes, uint64_t files) {
+  std::error_code ec;
+  std::filesystem::create_directory(dir, ec);
+  int err = ec ? ec.value() : MakeFile(dir + "/bytes", bytes);
+  for (uint64_t i = 1; err == 0 && i < files; ++i) err = MakeFile(dir + "/inode" + std::to_string(i), 0);
+  return err;
+}
+
+void RemoveReserve(const std::string& dir) {
+  std::error_code ec;
+  std::filesystem::remove_all(dir, ec);
+}
+
 }  // namespace
 
-int DiskRoom::TryToHave(uint64_t bytes) const {
-  const std::string path = dir_ + "/reserve.try";
-  const int err = MakeFile(path, bytes);
-  ::unlink(path.c_str());
+int DiskRoom::TryToHave(uint64_t bytes, uint64_t files) const {
+  const std::string dir = dir_ + "/reserve.try";
+  const int err = MakeReserve(dir, bytes, files);
+  RemoveReserve(dir);
   return err;
 }
 
@@ -43,23 +65,39 @@ void DiskRoom::Look() {
   sample_.free_bytes = FreeBytes(st);
   sample_.total_files = st.f_files;
   sample_.free_files = st.f_favail;
-  sample_.read_only = (st.f_flag & ST_RDONLY) != 0;
+  sample_.read_only = refuses_ || (st.f_flag & ST_RDONLY) != 0;
 }
 
 bool DiskRoom::Take() {
-  std::error_code ec;
-  std::filesystem::create_directory(dir_ + "/reserve", ec);
-  int err = ec ? ec.value() : MakeFile(dir_ + "/reserve/bytes", ReserveBytes(sample_.total_bytes));
-  for (uint64_t i = 1; err == 0 && i < kReserveFiles; ++i) err = MakeFile(dir_ + "/reserve/inode" + std::to_string(i), 0);
-  held_ = err == 0;
+  held_ = MakeReserve(ReserveDir(), ReserveBytes(sample_.total_bytes), kReserveFiles) == 0;
   if (!held_) Release();
   return held_;
 }
 
 void DiskRoom::Release() {
-  std::error_code ec;
-  std::filesystem::remove_all(dir_ + "/reserve", ec);
+  RemoveReserve(ReserveDir());
   held_ = false;
+}
+
+void DiskRoom::KeepForStart() {
+  const uint64_t total = sample_.total_bytes, margin = MarginBytes(total), whole = StartBytes(total);
+  if (total == 0 || sample_.read_only || start_bytes_ >= whole) return;
+  Look();
+  uint64_t files = kStartFiles;
+  if (given_for_start_ == 0) {
+    // Taking it is no reason to be full.
+    if (sample_.free_bytes + start_bytes_ < whole + 2 * margin) return;
+    start_bytes_ = MakeReserve(StartDir(), whole, files) == 0 ? whole : 0;
+  } else {
+    // How much is left of it nobody says: root may use more than what counts as free.
+    if (sample_.total_files != 0) files = std::min(files, sample_.free_files / 2);
+    for (uint64_t bytes = std::min(given_for_start_, whole); start_bytes_ == 0 && bytes >= margin + IdleBytes(total);) {
+      bytes -= IdleBytes(total);
+      if (MakeReserve(StartDir(), bytes, files) == 0) start_bytes_ = bytes;
+      else RemoveReserve(StartDir());
+    }
+  }
+  if (start_bytes_ == 0) RemoveReserve(StartDir());
 }
 
 // After a failure it is not tried with every call.
@@ -84,35 +122,53 @@ RoomLevel DiskRoom::Level() {
 }
 
 void DiskRoom::Follow() {
-  Look();
-  if (!sample_.read_only && looked_ns_ - tried_ns_ >= kTryNs) {
-    tried_ns_ = looked_ns_;
-    sample_.over_quota = TryToHave(kTryBytes) == EDQUOT;
+  const int64_t now_ns = Executor::Current().NowNs();
+  if (now_ns - tried_ns_ >= kTryNs) {
+    tried_ns_ = now_ns;
+    const int err = TryToHave(kTryBytes, 1);
+    sample_.over_quota = err == EDQUOT;
+    refuses_ = err == EROFS;
   }
+  Look();
   Step(true);
+  if (level_ < RoomLevel::kFull) {
+    given_for_start_ = 0;
+    KeepForStart();
+  }
 }
 
 std::vector<Advice> DiskRoom::Told() { return RoomAdviceOf(sample_, level_, held_, dir_); }
 
 Result<void> DiskRoom::Open() {
   Look();
-  if (sample_.read_only) {
-    return Error(FsError::kRoFs, dir_ + " is on a file system that can only be read: mount it for writing, and start again");
-  }
   const uint64_t margin = MarginBytes(sample_.total_bytes);
   std::error_code ec;
-  held_ = std::filesystem::exists(dir_ + "/reserve/bytes", ec);
-  int err = TryToHave(margin);
-  if (err != 0 && held_) {
+  held_ = std::filesystem::exists(ReserveDir() + "/bytes", ec);
+  start_bytes_ = std::filesystem::file_size(StartDir() + "/bytes", ec);
+  if (ec) start_bytes_ = 0;
+  int err = TryToHave(margin, kStartNeedsFiles);
+  const bool full = err == ENOSPC || err == EDQUOT;
+  if (full && held_) {
     Release();
     LogWarning("the metadata's disk is full: its reserve is given back, and only what frees space is done");
     Look();
-    err = TryToHave(margin);
+    err = TryToHave(margin, kStartNeedsFiles);
   }
-  if (err == ENOSPC || err == EDQUOT || err == EROFS) {
+  if (full && err != 0 && start_bytes_ > 0) {
+    RemoveReserve(StartDir());
+    given_for_start_ = std::exchange(start_bytes_, 0);
+    LogWarning("the metadata's disk is full to the last byte: what is kept for a start is given back, and nothing can be changed");
+    Look();
+    err = TryToHave(margin, kStartNeedsFiles);
+  }
+  if (sample_.read_only || err == EROFS) {
+    return Error(FsError::kRoFs, dir_ + " is on a file system that can only be read: mount it for writing, and start again");
+  }
+  if (err == ENOSPC || err == EDQUOT) {
     return ErrnoError(err, "have " + FormatSize(margin) + " in " + dir_ + ", which the store needs to start: make room there");
   }
   Step(true);
+  if (given_for_start_ == 0) KeepForStart();
   return Ok();
 }
 

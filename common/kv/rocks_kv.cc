@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
 #include <mutex>
 
 #include "common/kv/dead_runs.h"
@@ -35,6 +37,28 @@ constexpr uint64_t kMinMemoryBytes = 8 * kMiB;
 // A search that passed this many deletions between two keys reports them (dead_runs.h): a full write buffer is the first to
 // drop any.
 constexpr uint64_t kDeletionsPassed = 32;
+
+// What RocksDB says. Its own logger writes beside the store, and ends the process with an assertion at the second line that its disk
+// does not take.
+class Sayings final : public rocksdb::Logger {
+ public:
+  explicit Sayings(std::string path) : Logger(rocksdb::InfoLogLevel::WARN_LEVEL), path_(std::move(path)) {}
+  using Logger::Logv;
+  void Logv(const char*, va_list) override {}  // headers
+  void Logv(const rocksdb::InfoLogLevel level, const char* format, va_list values) override {
+    if (level < rocksdb::InfoLogLevel::WARN_LEVEL || level >= rocksdb::InfoLogLevel::HEADER_LEVEL) return;
+    char text[1024];
+    (void)vsnprintf(text, sizeof text, format, values);
+    std::string_view line = text;
+    while (line.ends_with('\n')) line.remove_suffix(1);
+    // What matters of it is in the errors that it gives, too.
+    if (level == rocksdb::InfoLogLevel::WARN_LEVEL) LogDebug("the key-value store at {}: {}", path_, line);
+    else LogInfo("the key-value store at {}: {}", path_, line);
+  }
+
+ private:
+  const std::string path_;
+};
 
 // How many deletions this thread passes while it lives.
 class PassedDeletions {
@@ -111,9 +135,6 @@ rocksdb::DBOptions DbOptions(const RocksKvOptions& options, const Memory& memory
   db.avoid_flush_during_shutdown = true;  // the log has it
   db.skip_stats_update_on_db_open = true;
   db.max_bgerror_resume_count = 0;  // a failed fsync must never be forgotten
-  db.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  db.keep_log_file_num = 4;
-  db.max_log_file_size = 4 * kMiB;
   db.stats_dump_period_sec = 0;
   return db;
 }
@@ -204,6 +225,7 @@ class RocksKv::Db {
 
   // On the pool.
   Error SyncLog() {
+    if (Error e = latched(); !e.ok()) return e;  // RocksDB would end the process
     const rocksdb::Status s = db_->SyncWAL();
     Error e = s.ok() ? latched() : Latch(s);
     syncs_.fetch_add(1, std::memory_order_relaxed);
@@ -282,6 +304,7 @@ Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const Rock
   options_ = options;
   rocksdb::DBOptions db_options = DbOptions(options, memory);
   db_options.env = env_.get();
+  db_options.info_log = std::make_shared<Sayings>(path_);
   std::vector<std::string> existing;
   // Fails if there is no store yet, which Open below handles.
   (void)rocksdb::DB::ListColumnFamilies(db_options, path_, &existing);

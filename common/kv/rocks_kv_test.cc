@@ -2,6 +2,9 @@
 
 #include <rocksdb/perf_context.h>
 #include <rocksdb/perf_level.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,6 +13,7 @@
 #include <thread>
 
 #include "common/exec/loop_executor.h"
+#include "common/exec/sim_run.h"
 #include "common/kv/kv_conformance.h"
 #include "common/sanitized.h"
 #include "common/temp_dir.h"
@@ -365,6 +369,23 @@ TEST_F(RocksKvTest, RefusesToOpen) {
   options.create_if_missing = false;
   EXPECT_EQ(RocksKv::Open(Path("none"), kFamilies, options, pool_).code(), FsError::kNoEnt);
   EXPECT_TRUE(RocksKv::Open(Path("kv"), {"one", "two", "three", "four"}, SmallOptions(), pool_).ok());
+}
+
+// RocksDB's own log would be there, too, and ends the process when it cannot be written.
+TEST_F(RocksKvTest, ADiskThatTakesNothingMoreEndsNoProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [this] {
+    auto kv = Open("kv", SmallOptions({1}, false, true));
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit nothing = {0, 0};
+    if (setrlimit(RLIMIT_FSIZE, &nothing) != 0) _exit(2);
+    if (kv->Write(One("k", "v")).ok()) _exit(3);
+    if (RunSim(ex_, kv->Sync()).ok()) _exit(4);
+    if (kv->Write(One("k", "v")).ok()) _exit(5);
+    kv.reset();
+    _exit(0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(RocksKvTest, SpareFamiliesStayAsTheyAre) {

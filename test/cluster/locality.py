@@ -109,9 +109,13 @@ def scenario():
         dask = {}
         exec(c.stria("split", c.mount / "odd", "--format", "dask").stdout, dask)
         assert names == {os.fsencode(w[0]) for w in dask["work"]} == {odd}, (names, dask["work"])
-        c.stria("split", c.mount / "odd", "--format", "slurm", "--lists", c.dir / "lists")
-        listed = [json.loads(p.read_text())["work"] for p in (c.dir / "lists").glob("*.json")]
-        assert [open(w["path"], "rb").read() for work in listed for w in work] == [b"found"], listed
+        for form in ("slurm", "condor", "parallel"):
+            lists = c.dir / f"lists of {form}"
+            text = c.stria("split", c.mount / "odd", "--format", form, "--lists", lists).stdout
+            made = list(lists.glob("*.json"))
+            assert made and all(str(p) in text for p in made), (form, text, made)
+            listed = [w["path"] for p in made for w in json.loads(p.read_text())["work"]]
+            assert [os.fsencode(path) for path in listed] == [odd] and open(listed[0], "rb").read() == b"found", (form, listed)
         assert os.fsencode(json.loads(c.stria("where", os.fsdecode(odd), "--json").stdout)["file"]) == odd
         paths = ("paths", str(os.stat(odd).st_ino))
         shown = c.stria(*paths).stdout

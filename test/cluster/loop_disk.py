@@ -27,18 +27,23 @@ def holders(path):
 
 
 class LoopDisk:
-    def __init__(self, directory, name, size_bytes):
+    def __init__(self, directory, name, size_bytes, inodes=None, options="loop"):
+        """`inodes`: so many, of an ext4. `options`: of mount."""
         self.image, self.path = directory / f"{name}.img", directory / name
         self.path.mkdir()
         with open(self.image, "wb") as f:
             f.truncate(size_bytes)  # sparse
+        self.options = options
         kind = os.environ.get("STRIA_TEST_FS", "ext4")
-        made = subprocess.run([f"mkfs.{kind}", "-q", self.image], capture_output=True, text=True, timeout=COMMAND_S)
+        if inodes is not None and kind != "ext4":
+            raise Skip(f"{kind} has as many inodes as it has room for")
+        few = ["-N", str(inodes)] if inodes is not None else []
+        made = subprocess.run([f"mkfs.{kind}", "-q", *few, self.image], capture_output=True, text=True, timeout=COMMAND_S)
         if made.returncode != 0:
             raise Skip(f"mkfs.{kind} failed: {made.stderr.strip()}")
 
     def on(self):
-        done = subprocess.run(["mount", "-o", "loop", self.image, self.path], capture_output=True, text=True,
+        done = subprocess.run(["mount", "-o", self.options, self.image, self.path], capture_output=True, text=True,
                               timeout=COMMAND_S)
         if done.returncode != 0:
             raise Skip(f"loop devices cannot be mounted here: {done.stderr.strip()}")

@@ -21,6 +21,15 @@ def findings(c):
     return " ".join(f["what"] for f in c.status().get("findings", []))
 
 
+def one_filesystem(c):
+    """All disks of a cluster on one machine are directories of one filesystem."""
+    wait_for("status says so", lambda: "directories of one filesystem" in findings(c), 30)
+    space = os.statvfs(c.cluster)
+    told = sum(d["capacity_bytes"] for d in c.status()["disks"])
+    assert 0 < told <= space.f_blocks * space.f_frsize * 1.01, f"the disks have {told} bytes, and their filesystem {space.f_blocks * space.f_frsize}"
+    say("the space of a filesystem that all disks are in is counted once")
+
+
 def check(c):
     c.wait_whole()
     c.fresh_mount()
@@ -126,6 +135,7 @@ def scenario():
     with Cluster(nodes=5, disks=2, layout="raid5:2+1") as c:
         for i in range(FILES):
             c.write(f"f/{i}", 3 * MIB + 13 * i)
+        one_filesystem(c)
         unmounted_under_its_server(c)
         new_disk_in_its_place(c)
         removed_is_refused(c)

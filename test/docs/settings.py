@@ -11,6 +11,50 @@ KEY_CALL = re.compile(r'\b\w+\.(?:String|RequiredString|OneOf|Bool|Int|Number|Si
 FLAG_CALL = re.compile(r'add_(?:option|flag)\w*\(\s*"(-[^"]+)"[^;]*;')
 OPTION_TEST = re.compile(r'\b(?:key|option) == "(\w+)"')
 PROGRAMS = {"stria-meta": "meta", "stria-data": "server", "stria-mount": "client", "stria": "tools", "stria-web": "tools/web"}
+# What users and admins can run into: the constant, where it is, the document, and what that says ({} is the value).
+BOUNDS = [
+    ("kMaxXattrsPerInode", "meta/model/records.h", "posix", "{} attributes per file"),
+    ("kMaxXattrsBytes", "api/types.h", "posix", "{} and 1,024 attributes per file"),
+    ("kMaxXattrValueBytes", "api/types.h", "posix", "values up to {},"),
+    ("kMaxXattrNameBytes", "api/types.h", "posix", "names up to {} bytes"),
+    ("kMaxNameBytes", "api/types.h", "posix", "of 1 to {} bytes"),
+    ("kMaxSymlinkBytes", "api/types.h", "posix", "Symlinks up to {} bytes"),
+    ("kMaxLinks", "meta/model/records.h", "posix", "up to {} of a file"),
+    ("kMaxLocksPerSession", "meta/session/lock_table.h", "posix", "may hold {} locked ranges"),
+    ("kMaxLockWaitsPerSession", "meta/session/lock_table.h", "posix", "wait for {} more; beyond that a lock gives ENOLCK"),
+    ("kMaxDirLinks", "meta/model/records.h", "operations", "| subdirectories of a directory | {} |"),
+    ("kMaxDirDepth", "meta/ops/ops.h", "operations", "| depth of directories, to move one into another | {} |"),
+    ("kMaxNodes", "meta/cluster/cluster_state.h", "operations", "| nodes of a cluster | {} |"),
+    ("kMaxTargets", "meta/cluster/cluster_state.h", "operations", "| disks of a cluster | {} |"),
+    ("kMaxDisksPerNode", "meta/cluster/cluster_state.h", "operations", "| disks of a node | {} |"),
+    ("kMaxNodeNameBytes", "meta/cluster/cluster_state.h", "operations", "| characters of a node's name | {} |"),
+    ("kMaxDiskLabelBytes", "common/disk_label.h", "operations", "| characters of a disk's label, and of a channel's | {} |"),
+    ("kMaxMetaMembers", "meta/replica/register.h", "operations", "| metadata servers of a cluster | {} |"),
+    ("kMaxEtcdMembers", "meta/ha_config.h", "operations", "| members of etcd in `[ha]` | {} |"),
+    ("kMaxClusterKeys", "common/token.h", "operations", "| cluster keys in a file | {} |"),
+    ("kMaxSessions", "meta/session/session_table.h", "operations", "| mounts of a cluster | {} |"),
+    ("kMaxSessionsOfOwner", "meta/session/session_owner.h", "operations", "| mounts with one certificate | {} |"),
+    ("kMaxLapsedSessions", "meta/session/session_table.h", "operations", "| mounts that are cut off and may come back | {} |"),
+    ("kMaxExports", "meta/exports/export_room.h", "operations", "| exports | {} |"),
+    ("kMaxExportClients", "trust/exports.h", "operations", "| patterns and networks in an export's `clients` | {} |"),
+    ("kMaxExportRanges", "trust/exports.h", "operations", "| ranges in each of an export's `uids` and `gids` | {} |"),
+    ("kMaxGrants", "meta/enrolment/enrolment_room.h", "operations", "| tokens that are not used up or over | {} |"),
+    ("kMaxJoinUses", "trust/join_token.h", "operations", "| machines that one token is for | {} |"),
+    ("kMaxTokenTtlS", "api/trust_api.h", "operations", "| the time of a token | {} days |"),
+    ("kMaxGivenCertificates", "meta/enrolment/given_certificates.h", "operations", "| certificates in force | {} |"),
+    ("kMaxInForceOfIdentity", "meta/enrolment/enrolment_room.h", "operations", "| certificates in force of one name and role | {} |"),
+    ("kMax", "trust/authority.h", "operations", "| certificates that are revoked and not over | {} |"),
+    ("kMaxAuthorities", "trust/certificate.h", "operations", "| authorities at a time | {} |"),
+    ("kMaxDataColumns", "stripe/types.h", "operations", "| data columns of a group of a layout | {} |"),
+    ("kMaxParity", "stripe/types.h", "operations", "| parity columns of a group | {} |"),
+    ("kMaxColumns", "stripe/types.h", "operations", "| columns of a stripe, of all its groups | {} |"),
+    ("kMaxStripeBytes", "stripe/types.h", "operations", "| bytes of a stripe, with `unit=` and `stripe=` | {} |"),
+    ("kMaxFiles", "tools/cli/split_verb.cc", "operations", "| files below a directory that `stria split` is given | {} |"),
+    ("kMaxWalkedEntries", "client/vfs/residence.cc", "operations", "| entries that `user.stria.rbytes` and `rfiles` of a directory count | {} |"),
+    ("kMaxFsckProblems", "meta/ops/fsck.h", "operations", "| problems that one `fsck` names | {} |"),
+    ("kMaxJobs", "client/jobs/job_table.h", "operations", "| jobs that a mount counts apart | {} |"),
+]
+DAY_S = 24 * 3600
 problems = []
 
 
@@ -123,6 +167,35 @@ def check_mentions(keys, flags):
                 problems.append(f"{where}: port {''.join(port)} is not one of {', '.join(sorted(ports))}")
 
 
+def told_value(constant, text):
+    """As documents write it: 1,024, 64 KiB, 30 (days); None if it is not declared so."""
+    declared = re.search(rf"constexpr [\w:]+ {constant} = ([\d' *]+?)(?: \* k([KMGT])iB| \* (kDay)S)?;", text)
+    if declared is None:
+        return None
+    value = 1
+    for factor in declared[1].replace("'", "").split("*"):
+        value *= int(factor)
+    if declared[2]:
+        return f"{value:,} {declared[2]}iB"
+    return f"{value // DAY_S if constant.endswith('TtlS') else value:,}"
+
+
+def check_bounds():
+    assert told_value("kA", "constexpr size_t kA = 64 * 1024;") == "65,536" and told_value("kA", "constexpr int kAB = 1;") is None
+    assert told_value("kA", "constexpr uint32_t kA = 1'000;  // b") == "1,000" and told_value("kA", "constexpr size_t kA = 64 * kKiB;") == "64 KiB"
+    texts = {name: " ".join((TOP / f"docs/{name}.md").read_text().split()) for name in ("posix", "operations")}
+    for constant, place, name, sentence in BOUNDS:
+        value = told_value(constant, (TOP / place).read_text())
+        if value is None:
+            problems.append(f"{place} has no {constant} any more that settings.py understands")
+        elif sentence.format(value) not in texts[name]:
+            problems.append(f"docs/{name}.md does not say of {constant} ({place}): {sentence.format(value)}")
+    listed = len(re.findall(r"^\| (?!What )", (TOP / "docs/operations.md").read_text().split("\n## Bounds\n", 1)[-1], re.M))
+    checked = sum(name == "operations" for _, _, name, _ in BOUNDS)
+    if listed != checked:
+        problems.append(f"docs/operations.md, Bounds, has {listed} lines, of which settings.py checks {checked}")
+
+
 def check_wire():
     version = re.search(r"kProtocolVersion = (\d+)", (TOP / "api/protocol.h").read_text()).group(1)
     told = re.search(r"`header\.protocol`, now (\d+)", (TOP / "docs/wire.md").read_text()).group(1)
@@ -156,6 +229,7 @@ def main():
         keys[program] |= {key.split(".")[0] for key in keys[program]}
     check_mentions(keys, flags)
     check_wire()
+    check_bounds()
     for problem in problems:
         print(problem)
     if problems:

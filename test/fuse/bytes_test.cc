@@ -69,6 +69,24 @@ TEST_F(Bytes, ThatAreNotWrittenBackCountAsAllocated) {
   EXPECT_GE(static_cast<uint64_t>(Stat(B("f")).st_blocks) * 512, 3 * kHundredKb + 4) << "by the other mount";
 }
 
+// Nobody asks for the file's attributes before, which would have the bytes written back.
+TEST_F(Bytes, ThatAreNotWrittenBackAreNoHolesForTheOtherMount) {
+  constexpr off_t kFar = 64 << 20;
+  Fd fd(A("f"), O_CREAT | O_RDWR);
+  ASSERT_EQ(pwrite(fd, "first", 5, 0), 5);
+  ASSERT_EQ(fsync(fd), 0);
+  Fd reader(B("f"), O_RDONLY);
+  const std::string data = RandomBytes(3, kHundredKb);
+  const auto write_at = [&](off_t at) { ASSERT_EQ(pwrite(fd, data.data(), data.size(), at), static_cast<ssize_t>(data.size())); };
+  constexpr off_t kEnd = kFar + static_cast<off_t>(kHundredKb);
+  write_at(kFar);
+  EXPECT_EQ(lseek(reader, 5, SEEK_DATA), kFar);
+  write_at(2 * kFar);
+  EXPECT_EQ(lseek(reader, kFar, SEEK_HOLE), kEnd);
+  EXPECT_EQ(lseek(reader, kEnd, SEEK_DATA), 2 * kFar);
+  EXPECT_EQ(lseek(reader, 2 * kFar, SEEK_HOLE), kEnd + kFar) << "the end";
+}
+
 TEST_F(Bytes, ThatAreOverwrittenCountOnceAndHolesDoNot) {
   Fd fd(A("f"), O_CREAT | O_RDWR);
   constexpr off_t kFar = 64 << 20;
@@ -146,14 +164,18 @@ TEST_F(Bytes, ThatAnotherMountAppendsAreThereForWhoDoesNotAsk) {
         all += added;
         const size_t some = std::min<size_t>(more, 60'000);
         const std::string what = name + " + " + std::to_string(more);
-        // Nothing here asks for the size before. These have pages read that are kept.
+        // Nothing here asks for the size before: nor does SEEK_END, by the kernel's own.
+        EXPECT_EQ(lseek(reader, 0, SEEK_END), static_cast<off_t>(all.size())) << what;
+        // These have pages read that are kept.
         EXPECT_EQ(posix_fadvise(reader, 0, 0, POSIX_FADV_WILLNEED), 0) << what;
         EXPECT_EQ(readahead(reader, old, some), 0) << strerror(errno) << ", " << what;
         EXPECT_TRUE(SendFile(reader, old, some) == added.substr(0, some)) << "sendfile of " << what;
         EXPECT_TRUE(Splice(reader, old, some) == added.substr(0, some)) << "splice of " << what;
         Fd copy(B("copy of " + name), O_CREAT | O_RDWR | O_TRUNC);
         loff_t from = old;
-        EXPECT_GT(copy_file_range(reader, &from, copy, nullptr, some, 0), 0) << what;
+        const ssize_t copied = copy_file_range(reader, &from, copy, nullptr, some, 0);
+        ASSERT_GT(copied, 0) << strerror(errno) << ", " << what;
+        EXPECT_TRUE(Get(copy, 0, some) == added.substr(0, static_cast<size_t>(copied))) << "copy_file_range of " << what;
         EXPECT_TRUE(Get(reader, old, some) == added.substr(0, some)) << "read of " << what;
         EXPECT_TRUE(SendFile(reader, 0, all.size()).substr(0, 1'000'000) == all.substr(0, 1'000'000)) << what;
       }

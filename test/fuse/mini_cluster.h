@@ -24,11 +24,15 @@
 #include "common/kv/mem_kv.h"
 #include "common/temp_dir.h"
 #include "meta/service/meta_server.h"
+#include "proto/methods.h"
 #include "server/data_node.h"
 #include "stripe/layout_spec.h"
 #include "test/fuse/mount_guard.h"
 
 namespace stria {
+
+// Awaited before each call to a server, with the call's name: a server that is slow, or does not answer.
+using BeforeCalls = std::function<Task<void>(std::string method)>;
 
 class MiniCluster {
  public:
@@ -52,29 +56,53 @@ class MiniCluster {
   MetaConnector& meta() { return *meta_; }
   DataConnector& data() { return *data_; }
   MetaServer& server() { return *server_; }
+  void SetBefore(BeforeCalls before) {
+    loop_.Do([&] { before_ = std::move(before); });
+  }
   // The directory of a node's disk.
   const std::string& disk_dir(const std::string& node) { return nodes_.at(AddressOf(node))->dir.path(); }
 
  private:
+#define STRIA_THROUGH(Name, Request, Reply)                             \
+  Task<Result<Reply>> Name(Request r) override {                        \
+    if (const BeforeCalls before = c_->before_) co_await before(#Name); \
+    co_return co_await to_->Name(std::move(r));                         \
+  }
+  class MetaDoor final : public MetaConnector, public MetaService {
+   public:
+    explicit MetaDoor(MiniCluster* c) : c_(c) {}
+    std::shared_ptr<MetaService> Connect(const std::string&) override {
+      to_ = c_->server_.get();
+      return {std::shared_ptr<void>(), this};
+    }
+    STRIA_META_METHODS(STRIA_THROUGH)
+
+   private:
+    MiniCluster* const c_;
+    MetaService* to_ = nullptr;
+  };
+  class NodeDoor final : public DataService {
+   public:
+    NodeDoor(MiniCluster* c, DataService* to) : c_(c), to_(to) {}
+    STRIA_DATA_METHODS(STRIA_THROUGH)
+
+   private:
+    MiniCluster* const c_;
+    DataService* const to_;
+  };
+#undef STRIA_THROUGH
   struct Node {
     TempDir dir;
     std::unique_ptr<PosixDisk> disk;
     std::unique_ptr<MemKv> kv;
     std::unique_ptr<DataNode> node;
-  };
-  class MetaDoor final : public MetaConnector {
-   public:
-    explicit MetaDoor(MiniCluster* c) : c_(c) {}
-    std::shared_ptr<MetaService> Connect(const std::string&) override { return {std::shared_ptr<void>(), c_->server_.get()}; }
-
-   private:
-    MiniCluster* const c_;
+    std::unique_ptr<NodeDoor> door;
   };
   class DataDoor final : public DataConnector {
    public:
     explicit DataDoor(MiniCluster* c) : c_(c) {}
     std::shared_ptr<DataService> Connect(const std::string& address) override {
-      return {std::shared_ptr<void>(), &c_->nodes_.at(address)->node->server()};
+      return {std::shared_ptr<void>(), c_->nodes_.at(address)->door.get()};
     }
 
    private:
@@ -127,10 +155,12 @@ class MiniCluster {
     options.new_node = Uuid{200, i};
     n->node = (co_await DataNode::Open({disk}, env, options)).value();
     DataNode* node = n->node.get();
+    n->door = std::make_unique<NodeDoor>(this, &node->server());
     nodes_.emplace(options.address, std::move(n));
     node->Start();
   }
 
+  BeforeCalls before_;
   ExecutorThread loop_;  // outlives the pool, whose work goes on there
   std::unique_ptr<ThreadPool> pool_;
   ClusterKey key_;
@@ -144,7 +174,7 @@ class MiniCluster {
 class MiniMount {
  public:
   MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}, const std::string& node = "",
-            int readers = FuseMountOptions().readers)
+            int readers = FuseMountOptions().readers, int64_t timeout_ns = 20 * kSecond)
       : cluster_(cluster), kernel_(roots) {
     CHECK(mkdtemp(path_.data()) != nullptr);
     ClientOptions options;
@@ -152,7 +182,7 @@ class MiniMount {
     options.session.client_name = "mount " + std::to_string(number);
     options.session.client_uuid = Uuid{300, number};
     options.session.node_name = node;
-    options.session.timeout_ns = 20 * kSecond;
+    options.session.timeout_ns = timeout_ns;
     options.session.seed = number;
     ExecutorThread& loop = cluster_->loop();
     loop.Do([&] {
@@ -160,6 +190,7 @@ class MiniMount {
       client_->Start();
       FuseAdapterOptions adapter;
       adapter.roots = roots;
+      adapter.timeout_ns = timeout_ns;
       adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
       adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
       adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
@@ -167,7 +198,9 @@ class MiniMount {
       adapter.where = [this, roots](InodeId ino) { return PathBelowRoot(client_->session(), roots, ino); };
       adapter.walk = [at = path_](const std::string& path, InodeId ino) { return WalkTo(at, path, ino); };
       adapter.in_use = [at = path_] { return DirsInUse(at); };
-      adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
+      adapter.warn = [this](const std::string& line) {
+        if (!may_warn_) ADD_FAILURE() << "warning: " << line;
+      };
       adapter.slow = [n = number](const std::string& line) { std::cerr << "mount " << n << ": " << line << std::endl; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
     });
@@ -198,10 +231,13 @@ class MiniMount {
   const FuseKernelCache& kernel() const { return kernel_; }
   Client& client() { return *client_; }
   int times_gone() const { return gone_; }
+  // Something is about to go wrong that an operator is told of.
+  void MayWarn() { may_warn_ = true; }
 
  private:
   MiniCluster* const cluster_;
   std::atomic<int> gone_ = 0;
+  std::atomic<bool> may_warn_ = false;
   // Not TEST_TMPDIR: users other than ours must get there.
   std::string path_ = "/tmp/stria-mount.XXXXXX";
   FuseKernelCache kernel_;

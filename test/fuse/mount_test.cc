@@ -523,6 +523,36 @@ TEST_F(Mount, EndsAlthoughSomeoneKeepsACopy) {
 }
 
 // Its readers all notice at once; the program ends by what the last of them says.
+// A change of something else is given up meanwhile, which nothing answers.
+TEST_F(Mount, AnFsyncMayTakeLongerThanTheTimeout) {
+  MiniMount c(cluster_, 6, {}, "", FuseMountOptions().readers, 2 * kSecond);
+  c.MayWarn();
+  const std::string here = c.path() + dir_;
+  ASSERT_EQ(mkdir((here + "/other").c_str(), 0755), 0);
+  Fd fd(here + "/f", O_CREAT | O_RDWR);
+  const std::string data = RandomBytes(6, 16 << 20);
+  auto answers = std::make_shared<bool>(false);
+  cluster_->SetBefore([answers](std::string method) -> Task<void> {
+    while (method == "MakeNode" && !*answers) co_await Sleep(10 * kMillisecond);
+    if (method == "Write" && !*answers) co_await Sleep(kSecond);
+  });
+  ASSERT_EQ(pwrite(fd, data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point given_up;
+  std::thread other([&] {
+    EXPECT_EQ(mkdir((here + "/other/x").c_str(), 0755), -1);
+    EXPECT_EQ(errno, EIO) << strerror(errno);
+    given_up = Clock::now();
+  });
+  EXPECT_EQ(fsync(fd), 0) << strerror(errno);
+  const Clock::time_point synced = Clock::now();
+  other.join();
+  EXPECT_GT(synced - given_up, std::chrono::milliseconds(1500)) << "this shows nothing: the fsync was too quick";
+  cluster_->loop().Do([&] { *answers = true; });
+  cluster_->SetBefore(nullptr);
+  EXPECT_TRUE(ReadAll(B("f")) == data);
+}
+
 TEST_F(Mount, IsToldOfItsEndOnce) {
   for (int round = 0; round < 500; ++round) {
     MiniMount mounted(cluster_, 4, {}, "", 2);

@@ -239,9 +239,11 @@ std::string PlaceOf(int fd) {
   return n < 0 ? strerror(errno) : std::string(path, static_cast<size_t>(n));
 }
 
+constexpr int kMomentMs = 5'000;
+
 // Nobody on this mount looks there: it takes a moment.
 std::string PlaceSoon(int fd, const std::string& expected) {
-  for (int i = 0; i < 30'000 && PlaceOf(fd) != expected; ++i) usleep(1000);
+  for (int i = 0; i < kMomentMs && PlaceOf(fd) != expected; ++i) usleep(1000);
   return PlaceOf(fd);
 }
 
@@ -258,7 +260,7 @@ TEST_F(Names, OfDirectoriesThatAnotherMountMoves) {
   if (worker == 0) {
     char at[4096];
     if (chdir(A("d/x").c_str()) != 0) _exit(2);
-    for (int i = 0; i < 30'000; ++i) {
+    for (int i = 0; i < kMomentMs; ++i) {
       if (getcwd(at, sizeof at) != nullptr && A("e/y") == at) _exit(0);
       usleep(1000);
     }

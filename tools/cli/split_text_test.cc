@@ -100,6 +100,13 @@ TEST(SplitText, NamesAreWhatTheyAreInEveryFormat) {
   const std::string dask = RenderSplit(OddNames(), SplitFormat::kDask, "");
   EXPECT_NE(dask.find(R"(("/data/\udcff\n.root", 0, 100)"), dask.npos) << dask;
   EXPECT_NE(dask.find("(\"/data/\\\"😀.root\", 0, 50"), dask.npos) << "a pair of surrogates is two characters of Python: " << dask;
+  // The others name lists, which have the names.
+  const std::string list = Dump(HostWorkJson(OddNames(), OddNames().work[0]));
+  EXPECT_NE(list.find(R"("path": "/data/\udcff\n.root")"), list.npos) << list;
+  EXPECT_NE(list.find("\"path\": \"/data/\\\"😀.root\""), list.npos) << list;
+  for (const auto format : {SplitFormat::kSlurm, SplitFormat::kCondor, SplitFormat::kParallel}) {
+    EXPECT_EQ(RenderSplit(OddNames(), format, "/w"), RenderSplit(Sample(false), format, "/w")) << "names of files are in the lists alone";
+  }
 }
 
 // Lists lie below the directory that the command is run in, whatever its name.

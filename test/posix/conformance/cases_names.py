@@ -266,6 +266,36 @@ def special_files(t: Trace):
     t.do("open null", os.open, t.path("null"), os.O_RDWR)
 
 
+def create_over_special(t: Trace):
+    """O_CREAT of a name that is no file opens what is there, or is refused as without it."""
+    os.mkfifo(t.path("fifo"), 0o644)
+    os.mknod(t.path("null"), stat.S_IFCHR | 0o644, os.makedev(1, 3))
+    os.mknod(t.path("block"), stat.S_IFBLK | 0o644, os.makedev(259, 70000))
+    os.mknod(t.path("sock"), stat.S_IFSOCK | 0o644)
+
+    def kind_of_what_is_open(path, flags):
+        fd = os.open(path, flags, 0o600)
+        try:
+            return oct(stat.S_IFMT(os.fstat(fd).st_mode))
+        finally:
+            os.close(fd)
+
+    def tries(u):
+        for name in ("fifo", "null", "block", "sock"):
+            for label, flags in {"read and write": os.O_RDWR, "write": os.O_WRONLY, "read": os.O_RDONLY,
+                                 "truncate": os.O_RDWR | os.O_TRUNC, "exclusive": os.O_RDWR | os.O_EXCL}.items():
+                u.get(f"{name}, {label}", kind_of_what_is_open, u.path(name), os.O_CREAT | os.O_NONBLOCK | flags)
+            u.mode(f"{name}: mode", name)
+
+    t.user("root", tries, 0, 0)
+    t.user("other", tries, 1001, 1001)
+    fd = os.open(t.path("fifo"), os.O_CREAT | os.O_RDWR | os.O_NONBLOCK)
+    t.do("write", os.write, fd, b"through")
+    t.get("read", os.read, fd, 100)
+    os.close(fd)
+    t.see("names", sorted(os.listdir(t.dir)))
+
+
 def directories(t: Trace):
     d = t.path("d")
     os.mkdir(d)
@@ -349,5 +379,5 @@ def directories_without_a_name(t: Trace):
 
 
 CASES = [names_of_255_bytes, case_is_kept, kinds_of_errors, loops, symlinks, hard_links, renames, rename_over_open_files,
-         unlink_of_open_files, special_files, directories, removing_while_listing, descriptors_of_directories,
+         unlink_of_open_files, special_files, create_over_special, directories, removing_while_listing, descriptors_of_directories,
          directories_without_a_name]

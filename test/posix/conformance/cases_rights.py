@@ -1,7 +1,11 @@
 """Who may do what; owners, modes, times."""
 
 import os
+import pathlib
+import shlex
 import stat
+import subprocess
+import tempfile
 import time
 
 from trace import Trace, permissions_alone
@@ -460,6 +464,24 @@ def groups_of_now(t: Trace):
     t.user("one process", tries, 0, 0)
 
 
+def groups_by_sg(t: Trace):
+    """The program that an admin tells people to use after he has put them into a group."""
+    f = t.file("f", b"in the group\n", 0o640)
+    os.chown(f, 0, 2000)
+    with tempfile.TemporaryDirectory() as d:
+        # This machine's may have the user already, in other groups.
+        for name, line in (("passwd", "root:x:0:0::/:/bin/sh\nmember:x:1000:1000::/:/bin/sh\n"),
+                           ("group", "root:x:0:\nmember:x:1000:\nconformers:x:2000:member\n")):
+            pathlib.Path(d, name).write_text(line)
+        # The shell reads by itself, and sg takes its place: all in one thread.
+        read = f"read x < {shlex.quote(f)} && echo $x || echo refused"
+        script = (f"mount --bind {d}/passwd /etc/passwd && mount --bind {d}/group /etc/group && exec setpriv --reuid=1000 --regid=1000 "
+                  f"--clear-groups sh -c {shlex.quote(f'{read}; exec sg conformers -c {shlex.quote(read)}')}")
+        for i in range(3):
+            done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+            t.see(f"{i}", (done.returncode, done.stdout.splitlines()))
+
+
 CASES = [opening, directories, owners, suid_goes, sticky, inherited_groups, umasks, times_are_kept, times_move,
          times_of_writers, before_the_first_close, atime,
-         groups_of_now]
+         groups_of_now, groups_by_sg]

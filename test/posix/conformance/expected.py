@@ -18,6 +18,11 @@ DIFFERENCES = {
     ("files.allocation", "collapse"): ("ok", "EOPNOTSUPP", NOT_IN_FUSE),
     ("files.allocation", "insert"): ("ok", "EOPNOTSUPP", NOT_IN_FUSE),
 }
+for how in ("read and write", "write", "read", "truncate"):
+    DIFFERENCES[("names.create_over_special", f"root: null, {how}")] = ("'0o20000'", "EACCES", NODEV)
+    DIFFERENCES[("names.create_over_special", f"root: block, {how}")] = ("ENXIO", "EACCES", NODEV)
+DIFFERENCES[("names.create_over_special", "other: null, read")] = ("'0o20000'", "EACCES", NODEV)
+DIFFERENCES[("names.create_over_special", "other: block, read")] = ("ENXIO", "EACCES", NODEV)
 for at in (20, 1000):
     DIFFERENCES |= {
         ("files.far_away", f"write at {at} TiB"): ("EFBIG", "ok", FAR),
