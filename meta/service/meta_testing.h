@@ -349,7 +349,7 @@ class TestNode {
   std::map<uint64_t, WidenWork> widened;    // by task
   FsError widen_result = FsError::kOk;
   uint32_t slots = 4;
-  bool does_work = true;
+  bool does_work = true;  // else it only says of shards whether it has them
   FsError rebuild_result = FsError::kOk;
   std::function<void(const RebuildWork&, RebuildResult*)> on_rebuild;  // changes what is reported
   // What it finds of a shard that it is to look at; by itself nothing is wrong with it.
@@ -388,16 +388,26 @@ class TestNode {
     r.rebuild_slots = slots;
     auto reply = co_await h_->server->Heartbeat(r);
     if (!reply.ok() || reply->register_again) co_return false;
-    if (!does_work) co_return true;
     ReportWorkRequest report;
     report.header.cluster = h_->cluster;
     report.node = id;
     report.epoch = epoch;
-    for (const DeleteWork& d : reply->deletes) {
-      deleted.insert(d.shard);
-      report.deleted.push_back(d.shard);
+    if (does_work) DoWork(*reply, &report);
+    for (const CheckWork& w : reply->checks) {
+      looked_at.push_back(w);
+      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
     }
-    for (const RebuildWork& w : reply->rebuilds) {
+    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
+    if (any) (void)co_await h_->server->ReportWork(report);
+    co_return true;
+  }
+
+  void DoWork(const HeartbeatReply& reply, ReportWorkRequest* report) {
+    for (const DeleteWork& d : reply.deletes) {
+      deleted.insert(d.shard);
+      report->deleted.push_back(d.shard);
+    }
+    for (const RebuildWork& w : reply.rebuilds) {
       rebuilt[w.task] = w;
       RebuildResult result;
       result.task = w.task;
@@ -408,9 +418,9 @@ class TestNode {
       result.digest = TableDigest(result.table, result.length);
       if (h_->tables.contains(was.shard)) h_->tables[w.new_shard] = result.table;
       if (on_rebuild) on_rebuild(w, &result);
-      report.rebuilt.push_back(result);
+      report->rebuilt.push_back(result);
     }
-    for (const WidenWork& w : reply->widens) {
+    for (const WidenWork& w : reply.widens) {
       widened[w.task] = w;
       WidenResult result;
       result.task = w.task;
@@ -423,15 +433,8 @@ class TestNode {
         result.digests.push_back(column.shard ? TableDigest(h_->TableOf(column.shard, column.length), column.length) : 0);
       }
       if (widen_result != FsError::kOk) result.bad_columns = {0};
-      report.widened.push_back(result);
+      report->widened.push_back(result);
     }
-    for (const CheckWork& w : reply->checks) {
-      looked_at.push_back(w);
-      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
-    }
-    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
-    if (any) (void)co_await h_->server->ReportWork(report);
-    co_return true;
   }
 
   MetaHarness* h_;

@@ -93,6 +93,7 @@ class Keeper {
   // Takes what node `from` reports. False: it is no task of this keeper.
   virtual Result<bool> TakeRebuilt(NodeId from, const RebuildResult& result) { return false; }
   virtual Result<bool> TakeWidened(NodeId from, const WidenResult& result) { return false; }
+  virtual Result<bool> TakeChecked(NodeId from, const CheckResult& result) { return false; }
   // The disk has left the cluster.
   virtual void Forget(TargetId target) {}
   // Says how far it is.
