@@ -105,6 +105,7 @@ class TestClient {
     r.client = "client " + std::to_string(uuid_.lo);
     r.node_name = node_;
     r.comes_back = comes_back;
+    r.path = path;
     Take(RunSim(h_->ex, h_->server->OpenSession(r)));
     Loops();
   }
@@ -127,6 +128,7 @@ class TestClient {
     r.client_uuid = uuid_;
     r.client = "client " + std::to_string(uuid_.lo);
     r.comes_back = comes_back;
+    r.path = path;
     r.held = std::move(held);
     r.locks = std::move(locks);
     r.header.replay_next = replay_next;
@@ -250,6 +252,7 @@ class TestClient {
   }
 
   std::shared_ptr<const Peer> peer;  // whom its connection proves; null: nobody
+  std::string path = "/";            // that it mounts
   SessionId session;
   Epoch epoch;
   OpSeq acked_below;
@@ -267,12 +270,15 @@ class TestClient {
   std::vector<SessionEvent> events;
   bool fenced = false;
   CommitSeq seen;
+  InodeId root;                   // as it was told
+  std::vector<InodeSeal> seals;   // the same
 
  private:
   void Take(Result<OpenSessionReply> reply) {
     ASSERT_TRUE(reply.ok()) << reply.error();
     session = reply->session;
     epoch = reply->epoch;
+    root = reply->root;
     acked_event_ = reply->first_event - 1;
   }
   Task<void> PollLoop() {
