@@ -81,11 +81,11 @@ struct WidenWork {
   StripeGrant from;  // with read tokens; as it is now
   StripeGrant to;    // with write tokens; the same payload, digests not known yet
 };
-// A reader could not use the shard, or another node has just written it: its own node looks at it.
+// A reader could not use the shard: its own node looks at it.
 struct CheckWork {
   ShardId shard;
   TargetId target;
-  uint64_t digest = 0;  // as recorded, or as its writer says
+  uint64_t digest = 0;  // as recorded
 };
 struct HeartbeatRequest {
   OpHeader header;

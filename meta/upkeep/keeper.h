@@ -65,7 +65,7 @@ struct NodeWork {
   uint64_t holder = 0;  // the node's, for its tokens (HolderOf)
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
-  std::vector<CheckWork> checks;  // small: they take no slot, and are not counted
+  std::vector<CheckWork> checks;  // that a reader doubts, or another node has written. Small: they take no slot, and are not counted
   size_t size() const { return rebuilds.size() + widens.size(); }
 };
 

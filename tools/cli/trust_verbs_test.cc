@@ -126,7 +126,7 @@ TEST_F(TrustVerbsTest, TokensAreListedAndRevoked) {
     return reply;
   };
   EXPECT_EQ(Run("token ls"), 0);
-  EXPECT_NE(out_.str().find("01ab23cd  client  -     3 of 500  over  10.3.0.0/16  -\n"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("01ab23cd  client  wn*   3 of 500  over  10.3.0.0/16  -\n"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("token ls --json"), 0);
   EXPECT_EQ(Json::parse(out_.str())[0]["used"], 3);
   std::vector<bool> dry;
