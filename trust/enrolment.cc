@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "common/codec.h"
+#include "common/printable.h"
+#include "trust/exports.h"
 
 namespace stria {
 namespace {
