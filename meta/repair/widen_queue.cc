@@ -1,5 +1,6 @@
 #include "meta/repair/widen_queue.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -68,6 +69,10 @@ std::vector<uint64_t> WidenQueue::Tasks() const {
   std::vector<uint64_t> out;
   for (const auto& [task, _] : tasks_) out.push_back(task);
   return out;
+}
+
+size_t WidenQueue::being_made() const {
+  return static_cast<size_t>(std::ranges::count_if(tasks_, [](const auto& t) { return !t.second.made; }));
 }
 
 std::vector<const WidenRecord*> WidenQueue::HandOut(const std::set<TargetId>& targets, uint32_t slots) {

@@ -57,6 +57,7 @@ class WidenQueue {
   bool HasStripe(StripeId stripe) const { return stripes_.count(stripe) > 0; }
   std::vector<uint64_t> Tasks() const;
   size_t in_flight() const { return tasks_.size(); }
+  size_t being_made() const;  // those that are not made yet
   // For a node's heartbeat: the tasks that it was given before and has not made, and at most `slots` new ones.
   std::vector<const WidenRecord*> HandOut(const std::set<TargetId>& targets, uint32_t slots);
   void ForgetHandedOut(const std::set<TargetId>& targets);

@@ -13,7 +13,8 @@
 namespace stria {
 namespace {
 
-constexpr size_t kMaxWidens = 16;       // in flight
+constexpr size_t kMaxWidens = 16;       // being made
+constexpr size_t kMaxTasks = 64;        // also those that others are asked about, or are told of
 constexpr int kMaxWidenTries = 64;     // candidates looked at in a round
 constexpr size_t kMaxWidenUses = 4096;  // extents of a stripe: so many sessions' caches are told
 
@@ -117,7 +118,7 @@ Result<void> Widener::Plan() {
   if (env_.cluster->AwaitsFirstBeats()) return Ok();
   const bool only_urgent = repairer_->waiting() > 0;
   for (int i = 0; i < kMaxWidenTries; ++i) {
-    if (queue_.in_flight() >= kMaxWidens || !repairer_->MayStart()) return Ok();
+    if (queue_.being_made() >= kMaxWidens || queue_.in_flight() >= kMaxTasks || !repairer_->MayStart()) return Ok();
     const std::optional<StripeId> next = queue_.Next(only_urgent);
     if (!next) return Ok();
     const Result<void> started = StartOne(*next);
