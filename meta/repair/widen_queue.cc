@@ -104,9 +104,14 @@ void WidenQueue::Made(uint64_t task, StripeInfo wide, int64_t now_ns) {
   t.made_ns = now_ns;
 }
 
-std::optional<int64_t> WidenQueue::ToBeProvedSince(uint64_t task) const {
+WidenQueue::Proof WidenQueue::ToBeProved(uint64_t task) const {
   const Task& t = tasks_.at(task);
-  return t.unproved.empty() ? std::nullopt : std::optional<int64_t>(t.made_ns);
+  Proof out{{}, t.made_ns};
+  if (t.unproved.empty()) return out;
+  for (const Column& c : t.made->columns) {
+    if (t.unproved.count(c.shard) > 0) out.targets.push_back(c.target);
+  }
+  return out;
 }
 
 std::vector<Column> WidenQueue::Unproved(const std::set<TargetId>& targets, size_t n) const {

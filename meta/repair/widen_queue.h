@@ -65,8 +65,12 @@ class WidenQueue {
   // REQUIRES: it is not made yet.
   void Made(uint64_t task, StripeInfo wide, int64_t now_ns);
   bool IsMade(uint64_t task) const { return tasks_.at(task).made.has_value(); }
-  // Since when it waits to be proved; nullopt: it does not.
-  std::optional<int64_t> ToBeProvedSince(uint64_t task) const;
+  // What it waits for to be proved, and since when; no targets: it does not.
+  struct Proof {
+    std::vector<TargetId> targets;
+    int64_t since_ns = 0;
+  };
+  Proof ToBeProved(uint64_t task) const;
   // New columns on these targets that are to be proved, at most n of them.
   std::vector<Column> Unproved(const std::set<TargetId>& targets, size_t n) const;
   // The task that waits for this one to be proved; nullopt if none does.

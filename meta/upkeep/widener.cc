@@ -191,8 +191,9 @@ Result<void> Widener::CheckTasks() {
       env_.scope->Spawn(Announce(task));
       continue;
     }
-    const std::optional<int64_t> unproved_since = queue_.ToBeProvedSince(task);
-    bool able = unproved_since ? Now() - *unproved_since < kProveNs : TakesWork(w.executor);
+    const WidenQueue::Proof proof = queue_.ToBeProved(task);
+    bool able = proof.targets.empty() ? TakesWork(w.executor) : Now() - proof.since_ns < kProveNs;
+    for (const TargetId t : proof.targets) able = able && TakesWork(t);
     for (const Column& c : w.to.columns) {
       able = able && (!c.shard || env_.cluster->StateOf(c.target) != ColumnState::kMissing);
     }

@@ -226,6 +226,23 @@ TEST_F(WidenerTest, ANodeThatDoesNotSayWhatItHasIsDoneWithout) {
   EXPECT_EQ(store->Count(Counter::kGarbageShards), looked.size());
 }
 
+TEST_F(WidenerTest, ANodeThatGoesBeforeItHasSaidSoIsDoneWithout) {
+  const StripeInfo narrow = Narrow();
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  const std::vector<CheckResult> looked = Looked(*w);
+  Say(widener, looked[0]);
+  ex.RunFor(60 * kSecond);
+  cluster.Tick(ex.NowNs(), ex.WallNs());
+  ASSERT_EQ(cluster.FindNode(NodeId(1))->state, NodeState::kDown);
+  Ask(widener);
+  EXPECT_EQ(given_up, 1) << "it may be back in minutes";
+  EXPECT_EQ(Record(narrow.id)->info, narrow);
+}
+
 // The old columns are there until then: nothing is lost. What was said of the new ones is not kept, and their node makes them again.
 TEST_F(WidenerTest, ARestartBeforeAllHaveSaidSoLosesNothing) {
   const StripeInfo narrow = Narrow();
