@@ -42,6 +42,7 @@ struct JoinTokenInfo {
   std::vector<std::string> networks;  // from where; empty: anywhere
   int64_t expires_s = 0;
   bool trusted_root = false;
+  std::string names;  // that they may say, with '*' and '?'; "": any
 };
 // The secret does not leave the command that made it. The server gets the public key that checks proofs of it.
 struct MakeTokenRequest {
@@ -53,6 +54,7 @@ struct MakeTokenRequest {
   std::vector<std::string> networks;
   int64_t ttl_s = 3600;  // 1 to kMaxTokenTtlS
   bool trusted_root = false;
+  std::string names;  // as above; of a token for more than one machine never ""
 };
 struct MakeTokenReply {
   JoinTokenInfo token;

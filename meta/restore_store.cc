@@ -43,8 +43,8 @@ void SayList(const char* what, const std::vector<std::string>& lines) {
 }
 
 constexpr char kHowUnproven[] =
-    "put the copy of trust/ of the lost server back, which has the key; or, if there is none, look who can have changed the data "
-    "servers' disks, and say --unproven";
+    "put the copy of trust/ of the lost server back, which has the key: what is encrypted nothing else can read. Of objects of releases that "
+    "did not encrypt: look who can have changed the data servers' disks, and say --unproven";
 
 // A restore that is not proven is one of whoever has had a data server's disks: names, owners, rights, exports, revocations.
 void SayUnproven(uint64_t objects, const std::string& first) {
@@ -73,10 +73,12 @@ Task<Result<void>> SayWhatThereIs(BackupFleet* fleet, const ArchiveSeal* seal, b
   CO_ASSIGN_OR_RETURN(const OpenedArchive object, OpenArchive(bytes));
   Say("would: restore cluster " + fleet->cluster().ToString() + " from a checkpoint and " + std::to_string(segments) +
       " segments, the newest of " + Moment(object.head.wall_ns));
-  const Result<void> proven = seal == nullptr ? Error(FsError::kAccess, "the key that would prove it is not here") : CheckSeal(object, *seal);
-  if (!proven.ok()) {
-    Say("NOT PROVEN: the newest object: " + proven.error().message + (unproven ? "" : std::string(". It would be passed over: ") + kHowUnproven));
-  }
+  Result<void> proven = Ok();
+  if (seal != nullptr) proven = Result<void>(Unseal(object, *seal).error());
+  else proven = Error(FsError::kAccess, object.encrypted ? "it is encrypted, and the key is not here" : "the key that would prove it is not here");
+  if (proven.ok()) co_return Ok();
+  const bool taken = unproven && !object.encrypted;
+  Say("NOT PROVEN: the newest object: " + proven.error().message + (taken ? "" : std::string(". It would be passed over: ") + kHowUnproven));
   co_return Ok();
 }
 

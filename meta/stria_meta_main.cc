@@ -490,7 +490,7 @@ int Main(int argc, char** argv) {
       ->delimiter(',');
   app.add_flag("--dry-run", flags.restore.dry_run, "With --restore-from: only say what there is");
   app.add_flag("--unproven", flags.restore.unproven,
-               "With --restore-from: also take what is not proven to be of the cluster's metadata server, and say so");
+               "With --restore-from: also take what is not proven to be of the cluster's metadata server, unless it is encrypted, and say so");
   app.add_flag("--ha-init", flags.several.init, "With [ha] in the settings: make this the first of several metadata servers, then serve");
   app.add_flag("--adopt", flags.several.adopt, "With --ha-init, once: etcd has lost what it had, or all that it names are lost, and no other member's store has more than this one's");
   app.add_flag("--join", flags.several.join, "With [ha] in the settings: make an empty directory one more metadata server's, then serve");

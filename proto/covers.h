@@ -33,9 +33,8 @@ inline constexpr Cover kSession = {{Role::kClient}, kNobody};
 inline constexpr Cover kFiles = {{Role::kClient}, {Role::kAdmin}};  // an admin reads what is true now, and keeps nothing
 inline constexpr Cover kReport = {{Role::kClient}, {Role::kData}};
 inline constexpr Cover kMap = {{Role::kClient}, kEverybody};
-inline constexpr Cover kStatus = {{Role::kClient}, {Role::kClient, Role::kAdmin, Role::kMonitor}};  // clients: of themselves
-inline constexpr Cover kProgress = {kNobody, {Role::kAdmin, Role::kMonitor}};
-inline constexpr Cover kEvents = {kNobody, {Role::kClient, Role::kAdmin, Role::kMonitor}};  // clients: not of certificates
+inline constexpr Cover kStatus = {{Role::kClient}, {Role::kClient, Role::kAdmin, Role::kMonitor}};  // clients: the map and themselves
+inline constexpr Cover kProgress = {kNobody, {Role::kAdmin, Role::kMonitor}};  // of all, and what has happened
 inline constexpr Cover kAdmin = {kNobody, {Role::kAdmin}};
 inline constexpr Cover kNode = {kNobody, {Role::kData}};
 inline constexpr Cover kShards = {kNobody, {Role::kClient, Role::kData}};  // with a token for each
@@ -103,7 +102,7 @@ STRIA_COVER(AdminService, ListParity, kNode);
 STRIA_COVER(AdminService, FsckRepair, kAdmin);
 STRIA_COVER(AdminService, Names, kFiles);
 STRIA_COVER(AdminService, Files, kAdmin);
-STRIA_COVER(AdminService, ReadEvents, kEvents);
+STRIA_COVER(AdminService, ReadEvents, kProgress);
 
 STRIA_COVER(TrustService, MakeToken, kAdmin);
 STRIA_COVER(TrustService, ListTokens, kAdmin);

@@ -11,8 +11,8 @@ WIRE_ENUM(AuthorityVerb, kShow, kFinish);
 
 WIRE_MESSAGE(TrustListRequest) { F(header); F(after); }
 WIRE_MESSAGE(TrustReply) { F(message); }
-WIRE_MESSAGE(JoinTokenInfo) { F(id); F(role); F(name); F(uses); F(used); F(networks); F(expires_s); F(trusted_root); }
-WIRE_MESSAGE(MakeTokenRequest) { F(header); F(verifier); F(role); F(name); F(uses); F(networks); F(ttl_s); F(trusted_root); }
+WIRE_MESSAGE(JoinTokenInfo) { F(id); F(role); F(name); F(uses); F(used); F(networks); F(expires_s); F(trusted_root); F(names); }
+WIRE_MESSAGE(MakeTokenRequest) { F(header); F(verifier); F(role); F(name); F(uses); F(networks); F(ttl_s); F(trusted_root); F(names); }
 WIRE_MESSAGE(MakeTokenReply) { F(token); F(authority); F(address); }
 WIRE_MESSAGE(ListTokensReply) { F(tokens); }
 WIRE_MESSAGE(RevokeTokenRequest) { F(header); F(id); F(dry_run); }

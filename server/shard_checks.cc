@@ -26,7 +26,7 @@ Task<void> ShardChecks::Run() {
     const CheckWork work = queue_.front();
     queue_.pop_front();
     const Result<void> good = co_await Look(work);
-    if (!good.ok()) LogWarning("a reader could not use shard {} here: {}", work.shard.v, good.error());
+    if (!good.ok()) LogWarning("shard {}, which the metadata server asks about, is not here as it should be: {}", work.shard.v, good.error());
     done_.push_back({work.shard, work.target, ItemResult{good.code(), good.error().message}});
     on_done_();
   }

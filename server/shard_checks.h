@@ -1,5 +1,6 @@
-// Looks at shards that a reader elsewhere could not use, as the metadata server asks with its answers to heartbeats: reads each from
-// its disk, one after the other, through the node's gate, and compares it with its checksums and with the digest that was recorded.
+// Looks at shards that a reader elsewhere could not use, or that another node has written, as the metadata server asks with its
+// answers to heartbeats: reads each from its disk, one after the other, through the node's gate, and compares it with its checksums
+// and with the digest that was recorded, or that its writer has told.
 //
 // The question is repeated until its answer has been reported. For the executor's thread.
 #pragma once

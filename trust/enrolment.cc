@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "common/codec.h"
+#include "common/printable.h"
+#include "trust/exports.h"
 
 namespace stria {
 namespace {
@@ -146,6 +148,9 @@ Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std:
   const std::string& name = grant->name.empty() ? request.name : grant->name;
   if (name.empty()) return Refused(token + "names no machine, and neither does the request");
   if (!request.name.empty() && request.name != name) return Refused(token + "is for " + name + ", not for " + request.name);
+  if (!grant->names.empty() && !GlobMatches(grant->names, name)) {
+    return Refused(token + "is for machines called " + grant->names + ", not for " + Printable(name));
+  }
   ASSIGN_OR_RETURN(const CertRequest csr, CertRequest::FromDer(request.request));
   const Sha256Hash key = csr.key_hash();
   const bool again = std::find(grant->used.begin(), grant->used.end(), key) != grant->used.end();

@@ -68,6 +68,10 @@ TEST(JoinGrant, RecordThereAndBack) {
   g.networks = {ParseNetwork("10.3.0.0/16").value(), ParseNetwork("fd00::/8").value()};
   g.expires_s = kTestNowS;
   g.used = {Sha256Hash{1}, Sha256Hash{2}};
+  EXPECT_EQ(DecodeJoinGrant(EncodeJoinGrant(g)).value(), g) << "as they were made before";
+  EXPECT_FALSE(CheckNewGrant(g).ok());
+  g.names = "wn*";
+  EXPECT_TRUE(CheckNewGrant(g).ok());
   EXPECT_EQ(DecodeJoinGrant(EncodeJoinGrant(g)).value(), g);
   EXPECT_EQ(g.Id().size(), 8u);
   const std::string record = EncodeJoinGrant(g);
@@ -86,6 +90,11 @@ TEST(JoinGrant, RecordThereAndBack) {
   EXPECT_TRUE(refused([](JoinGrant& b) { b.role = Role::kMeta; }));
   EXPECT_TRUE(refused([](JoinGrant& b) { b.name = "a b"; }));
   EXPECT_TRUE(refused([](JoinGrant& b) { b.name = "a", b.uses = 2; }));
+  EXPECT_TRUE(refused([](JoinGrant& b) { b.names = "wn*", b.name = "wn1"; }));
+  EXPECT_TRUE(refused([](JoinGrant& b) { b.names = "wn *"; }));
+  EXPECT_TRUE(refused([](JoinGrant& b) { b.names = std::string(256, '*'); }));
+  EXPECT_FALSE(refused([](JoinGrant& b) { b.names = "wn?-*.cern.ch", b.uses = 9; }));
+  EXPECT_FALSE(refused([](JoinGrant& b) { b.uses = 9; })) << "as those were made before";
   EXPECT_TRUE(refused([](JoinGrant& b) { b.uses = 0; }));
   EXPECT_TRUE(refused([](JoinGrant& b) { b.uses = kMaxJoinUses + 1; }));
   EXPECT_TRUE(refused([](JoinGrant& b) { b.trusted_root = true, b.role = Role::kData; }));
@@ -193,6 +202,19 @@ TEST_F(EnrolmentTest, AFarmJoins) {
   EXPECT_FALSE(Admit(Ask(PrivateKey::Make(), "wn3"), "unix:/x").ok());
   EXPECT_NE(Admit(Ask(PrivateKey::Make(), "")).error().message.find("names no machine"), std::string::npos);
   EXPECT_TRUE(Admit(Ask(PrivateKey::Make(), "wn3")).ok());
+}
+
+TEST_F(EnrolmentTest, AFarmHasTheNamesOfItsToken) {
+  grant_.name = "";
+  grant_.names = "wn*";
+  grant_.uses = 3;
+  grant_.role = Role::kClient;
+  for (const char* name : {"trusted1", "own1", "", "w", "pc-wn1"}) EXPECT_FALSE(Admit(Ask(PrivateKey::Make(), name)).ok()) << name;
+  EXPECT_EQ(Admit(Ask(key_, "pc1")).error().message,
+            "this machine may not join: the token " + grant_.Id() + " is for machines called wn*, not for pc1");
+  EXPECT_TRUE(grant_.used.empty()) << "who is refused uses nothing up";
+  EXPECT_TRUE(Admit(Ask(key_, "wn1")).ok());
+  EXPECT_FALSE(Admit(Ask(key_, "pc1")).ok()) << "with a key that it has been used for, too";
 }
 
 TEST_F(EnrolmentTest, TokensAreForWhatTheySay) {

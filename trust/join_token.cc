@@ -23,7 +23,9 @@ constexpr size_t kSecretText = 26;
 constexpr size_t kMaxHost = 255;
 constexpr size_t kMaxTokenText = 512;
 constexpr size_t kIdDigits = 8;
-constexpr uint8_t kGrantVersion = 1;
+constexpr uint8_t kNoNamesVersion = 1;
+constexpr uint8_t kGrantVersion = 2;
+constexpr size_t kMaxNamesGlob = 255;
 
 std::string Base32(const JoinSecret& secret) {
   std::string out;
@@ -53,6 +55,13 @@ bool FromBase32(std::string_view text, JoinSecret* secret) {
     }
   }
   return (bits & ((1u << have) - 1)) == 0;  // one spelling
+}
+
+// Of names as IsPeerName has them, with '*' and '?'.
+bool IsNamesGlob(std::string_view glob) {
+  return !glob.empty() && glob.size() <= kMaxNamesGlob && std::all_of(glob.begin(), glob.end(), [](char c) {
+    return c == '*' || c == '?' || IsPeerName(std::string_view(&c, 1)) || c == '.' || c == '-' || c == '_';
+  });
 }
 
 bool IsHost(std::string_view host) {
@@ -170,11 +179,21 @@ Result<void> CheckJoinGrant(const JoinGrant& g) {
   if (g.role == Role::kMeta && g.name.empty()) return bad("a metadata server gets the cluster's authority, so its token says which one: give a name");
   if (!g.name.empty() && !IsPeerName(g.name)) return bad("its name has other characters than letters, digits, '.', '-' and '_', or is too long");
   if (!g.name.empty() && g.uses != 1) return bad("a name is for one machine, and it is for " + std::to_string(g.uses));
+  if (!g.names.empty() && !g.name.empty()) return bad("say either its name or which names there are, not both");
+  if (!g.names.empty() && !IsNamesGlob(g.names)) return bad("its names are letters, digits, '.', '-', '_', and '*' and '?' for those that differ, as wn*");
   if (g.uses == 0 || g.uses > kMaxJoinUses) return bad("it is for 1 to " + std::to_string(kMaxJoinUses) + " machines");
   if (g.networks.size() > kMaxJoinNetworks) return bad("it has too many networks");
   if (g.trusted_root && g.role != Role::kClient) return bad("only clients have a root that can be trusted");
   if (g.used.size() > g.uses) return bad("it was used too often");
   return Ok();
+}
+
+// Exports and trusted roots go by names: who has such a token is whoever he says he is.
+Result<void> CheckNewGrant(const JoinGrant& g) {
+  RETURN_IF_ERROR(CheckJoinGrant(g));
+  if (g.uses == 1 || !g.names.empty()) return Ok();
+  return Error(FsError::kInval, "the token cannot be made: it is for " + std::to_string(g.uses) +
+                                    " machines, so say which names they may have, as --names 'wn*' (--names '*': any that nobody has)");
 }
 
 std::string EncodeJoinGrant(const JoinGrant& g) {
@@ -192,6 +211,8 @@ std::string EncodeJoinGrant(const JoinGrant& g) {
   }
   w.U32(static_cast<uint32_t>(g.used.size()));
   for (const Sha256Hash& h : g.used) w.Raw({reinterpret_cast<const char*>(h.data()), h.size()});
+  if (g.names.empty()) return SealRecord(kNoNamesVersion, w.str());
+  w.Str(g.names);
   return SealRecord(kGrantVersion, w.str());
 }
 
@@ -221,6 +242,7 @@ Result<JoinGrant> DecodeJoinGrant(std::string_view record) {
   }
   if (r.Count(&n, 32)) g.used.resize(n);
   for (Sha256Hash& h : g.used) raw(h);
+  if (version > kNoNamesVersion) g.names = r.Str();
   const bool known = std::any_of(std::begin(kAllRoles), std::end(kAllRoles), [&](Role each) { return static_cast<uint8_t>(each) == role; });
   if (!r.ok() || !known) return corrupt;
   g.role = static_cast<Role>(role);

@@ -48,6 +48,7 @@ struct JoinGrant {
   JoinVerifier verifier{};
   Role role = Role::kClient;
   std::string name;                // empty: the machine says its own
+  std::string names;               // that they may say, with '*' and '?'; empty: any
   uint32_t uses = 1;
   std::vector<Network> networks;   // from where; empty: anywhere
   int64_t expires_s = 0;
@@ -59,6 +60,8 @@ struct JoinGrant {
   std::string Id() const;
 };
 // kInval with a sentence: a role that nobody joins as, a name for many, bounds.
+Result<void> CheckNewGrant(const JoinGrant& grant);
+// The same of one that was made, as releases before `names` did, too: for many machines, with any names.
 Result<void> CheckJoinGrant(const JoinGrant& grant);
 std::string EncodeJoinGrant(const JoinGrant& grant);
 Result<JoinGrant> DecodeJoinGrant(std::string_view record);

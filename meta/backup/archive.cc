@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kMagic = "striaMB1";
 constexpr uint32_t kUnsealedFormat = 1;  // of releases that sealed nothing
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kClearFormat = 2;     // of those that sealed, and did not encrypt
+constexpr uint32_t kFormat = 3;
 constexpr size_t kHashBytes = 8;
 constexpr size_t kTagBytes = sizeof(PurposeTag);
 constexpr std::string_view kNamePrefix = "meta";
@@ -45,6 +46,14 @@ bool TakeHex(std::string_view* text, uint64_t* v) {
 
 Error Corrupt(const ArchiveName& name, std::string_view what) {
   return Error(FsError::kCorrupt, "backup object " + name.ToString() + ": " + std::string(what));
+}
+
+// What is sealed.
+std::string WithBody(std::string_view before, std::string_view body) {
+  ByteWriter w;
+  w.Raw(before);
+  w.Str(body);
+  return w.Take();
 }
 
 // kVersion for a family of a newer release.
@@ -114,8 +123,8 @@ std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const 
   w.Raw(kMagic);
   w.U32(kFormat);
   w.Str(fields.str());
-  w.Str(body);
-  const PurposeTag tag = seal.Of(w.str());
+  const PurposeTag tag = seal.Of(WithBody(w.str(), body));
+  w.Str(seal.Encrypt(tag, std::string(w.str()), body));
   w.Raw({reinterpret_cast<const char*>(tag.data()), tag.size()});
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   CHECK(w.size() <= kMaxArchiveBytes, "a backup object is too large");
@@ -132,13 +141,16 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   ByteReader r(hashed);
   if (r.Raw(kMagic.size()) != kMagic) return corrupt;
   const uint32_t format = r.U32();
-  if (format != kFormat && format != kUnsealedFormat) return Error(FsError::kVersion, "it is of a newer release than this one");
+  if (format < kUnsealedFormat || format > kFormat) return Error(FsError::kVersion, "it is of a newer release than this one");
   ByteReader fields(r.Str());
-  out.body = r.Str();
-  if (format == kFormat) {
+  if (!r.ok()) return corrupt;
+  out.encrypted = format == kFormat;
+  out.before_body = hashed.substr(0, hashed.size() - r.left());
+  (out.encrypted ? out.cipher : out.body) = r.Str();
+  if (format != kUnsealedFormat) {
     if (!r.ok() || r.left() != kTagBytes) return corrupt;
     out.sealed = hashed.substr(0, hashed.size() - kTagBytes);
-    out.tag = r.Raw(kTagBytes);
+    out.seal = r.Raw(kTagBytes);
   }
   if (!r.ok() || r.left() != 0) return corrupt;
   out.head.cluster.hi = fields.U64();
@@ -150,7 +162,7 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   out.head.name.walk = fields.U64();
   out.head.name.last = fields.U64();
   out.head.wall_ns = fields.I64();
-  if (format == kFormat) {
+  if (format != kUnsealedFormat) {
     out.key_id = fields.U32();
     if (out.key_id == 0) return corrupt;
   }
@@ -159,9 +171,17 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   return out;
 }
 
-Result<void> CheckSeal(const OpenedArchive& object, const ArchiveSeal& seal) {
+Result<OpenedArchive> Unseal(OpenedArchive object, const ArchiveSeal& seal) {
   if (object.key_id == 0) return Error(FsError::kAccess, "it is of a release that did not seal, and anybody may have made it");
-  return seal.Check(object.key_id, object.sealed, object.tag);
+  if (!object.encrypted) {
+    RETURN_IF_ERROR(seal.Check(object.key_id, object.sealed, object.seal));
+    return object;
+  }
+  ASSIGN_OR_RETURN(std::string clear, seal.Decrypt(object.key_id, object.seal, object.before_body, object.cipher));
+  RETURN_IF_ERROR(seal.Check(object.key_id, WithBody(object.before_body, clear), object.seal));
+  object.clear = std::make_shared<const std::string>(std::move(clear));
+  object.body = *object.clear;
+  return object;
 }
 
 // ---- Segments -------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,16 +58,19 @@ struct ArchiveHead {
 std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal);
 struct OpenedArchive {
   ArchiveHead head;
-  std::string_view body;  // in the bytes that were opened, as all views here
+  std::string_view body;  // in the bytes that were opened, as all views here; encrypted: "" before Unseal
   uint64_t hash = 0;      // of the whole object
   uint32_t key_id = 0;    // of the master key that it was sealed with; 0: by a release that sealed nothing
-  std::string_view sealed, tag;
+  bool encrypted = false;
+  std::string_view before_body, cipher;  // encrypted: what precedes it, and the body
+  std::string_view sealed, seal;         // not encrypted: what is sealed
+  std::shared_ptr<const std::string> clear;  // what `body` is in, if it was encrypted
 };
-// It is as it was written by somebody: whoever that is, CheckSeal tells. kCorrupt: damaged, or not such an object; kVersion: of a
+// It is as it was written by somebody: whoever that is, Unseal tells. kCorrupt: damaged, or not such an object; kVersion: of a
 // newer release.
 Result<OpenedArchive> OpenArchive(std::string_view bytes);
-// kAccess with a sentence: it is not proven that the metadata server has made it.
-Result<void> CheckSeal(const OpenedArchive& object, const ArchiveSeal& seal);
+// It, with its body. kAccess with a sentence: it is not proven that the metadata server has made it.
+Result<OpenedArchive> Unseal(OpenedArchive object, const ArchiveSeal& seal);
 
 // ---- Bodies ---------------------------------------------------------------------------------------
 

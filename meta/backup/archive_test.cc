@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/random.h"
+#include "meta/backup/archive_testing.h"
 #include "meta/backup/batch_tape.h"
 #include "meta/model/families.h"
 
@@ -45,6 +46,12 @@ ArchiveHead Head(ArchiveKind kind, uint64_t first, uint64_t last) {
   h.name.last = last;
   h.wall_ns = -5;
   return h;
+}
+
+std::string FromHex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return bytes;
 }
 
 const ArchiveSeal& Seal() {
@@ -97,13 +104,14 @@ TEST(Archive, GoldenBytes) {
     hex += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
   }
   EXPECT_EQ(hex,
-            "73747269614d4231" "02000000" "45000000"
+            "73747269614d4231" "03000000" "45000000"
             "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
             "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff" "09000000"
-            "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
-            "0101" "010000006b" "0100000076" "0200" "0100000064"
-            "bda32e748a2c1746a2479abe05096b4ea1049a2f1bd5d4338901090ba5e3b8ff"  // HKDF and HMAC by another program
-            "d2b2202dffc99c22");
+            "3b000000"  // HKDF, HMAC and GCM by another program
+            "047feb616ac03412953e21543729981f3b8d43eafe3bd1629ad436f78c5ab09a5eb50d026c9cf4d978f67a"
+            "a79609569337d1290ba06ad9ed2404b2"
+            "3a98e973259ebbb7dcabba5357335756513ad61b615b3758cc57c909a5dad721"
+            "f79503d2dbc33e9a");
   EXPECT_EQ(Head(ArchiveKind::kSegment, 7, 7).name.ToString(),
             "meta-0000000000000003-0000000000000004-s-0000000000000007-0000000000000000-0000000000000007");
 }
@@ -117,14 +125,53 @@ TEST(Archive, WhatIsNotSealedIsToldApart) {
       "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
       "0101" "010000006b" "0100000076" "0200" "0100000064"
       "ccc6f9dade1869c3";
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  const std::string bytes = FromHex(hex);
+  EXPECT_EQ(bytes, EncodeClearArchive(Head(ArchiveKind::kSegment, 7, 7), bytes.substr(85, 43), nullptr));
   const auto opened = OpenArchive(bytes);
   ASSERT_TRUE(opened.ok()) << opened.error();
   EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, 7, 7));
   EXPECT_EQ(DecodeSegment(*opened)->size(), 1u);
   EXPECT_EQ(opened->key_id, 0u);
-  EXPECT_EQ(CheckSeal(*opened, Seal()).code(), FsError::kAccess);
+  EXPECT_EQ(Unseal(*opened, Seal()).code(), FsError::kAccess);
+}
+
+// As the releases after them made them.
+TEST(Archive, WhatIsSealedAndNotEncryptedIsRead) {
+  const std::string hex =
+      "73747269614d4231" "02000000" "45000000"
+      "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
+      "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff" "09000000"
+      "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
+      "0101" "010000006b" "0100000076" "0200" "0100000064"
+      "bda32e748a2c1746a2479abe05096b4ea1049a2f1bd5d4338901090ba5e3b8ff"
+      "d2b2202dffc99c22";
+  const std::string bytes = FromHex(hex);
+  EXPECT_EQ(bytes, EncodeClearArchive(Head(ArchiveKind::kSegment, 7, 7), bytes.substr(89, 43), &Seal()));
+  const auto opened = OpenArchive(bytes);
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, 7, 7));
+  EXPECT_EQ(opened->key_id, 9u);
+  EXPECT_FALSE(opened->encrypted);
+  const auto unsealed = Unseal(*opened, Seal());
+  ASSERT_TRUE(unsealed.ok()) << unsealed.error();
+  EXPECT_EQ(DecodeSegment(*unsealed)->size(), 1u);
+  ClusterKey key;
+  key.id = 9;
+  EXPECT_EQ(Unseal(*opened, ArchiveSeal({key})).code(), FsError::kAccess) << "another key of that number";
+  // Every byte that is sealed counts, also where nobody looks at a hash.
+  for (size_t i = 0; i < opened->sealed.size(); ++i) {
+    std::string other(opened->sealed);
+    other[i] = static_cast<char>(other[i] ^ 1);
+    EXPECT_FALSE(Seal().Check(9, other, opened->seal).ok()) << i;
+  }
+}
+
+// A copy of `bytes` with another byte, whole again for who looks at its hash only.
+std::string Hurt(std::string bytes, size_t at) {
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  const uint64_t hash = XXH3_64bits(bytes.data(), bytes.size() - 8);
+  for (int i = 0; i < 8; ++i) bytes[bytes.size() - 8 + static_cast<size_t>(i)] = static_cast<char>(hash >> 8 * i);
+  return bytes;
 }
 
 TEST(Archive, ASealIsOfItsKeyAndOfAllBytes) {
@@ -132,18 +179,53 @@ TEST(Archive, ASealIsOfItsKeyAndOfAllBytes) {
   const std::string bytes = EncodeArchive(Head(ArchiveKind::kComplete, 5, 9), body, Seal());
   const OpenedArchive opened = OpenArchive(bytes).value();
   EXPECT_EQ(opened.key_id, 9u);
-  EXPECT_TRUE(CheckSeal(opened, Seal()).ok());
+  const auto unsealed = Unseal(opened, Seal());
+  ASSERT_TRUE(unsealed.ok()) << unsealed.error();
+  EXPECT_EQ(unsealed->body, body);
+  EXPECT_EQ(DecodeComplete(*unsealed).value(), (std::vector<uint64_t>{1, 2, 3}));
   ClusterKey key;
   key.id = 9;
-  EXPECT_EQ(CheckSeal(opened, ArchiveSeal({key})).code(), FsError::kAccess) << "another key of that number";
+  EXPECT_EQ(Unseal(opened, ArchiveSeal({key})).code(), FsError::kAccess) << "another key of that number";
   key.id = 10;
-  EXPECT_EQ(CheckSeal(opened, ArchiveSeal({key})).code(), FsError::kAccess);
-  // Every byte that is sealed counts, also where nobody looks at a hash.
-  for (size_t i = 0; i < opened.sealed.size(); ++i) {
-    std::string other(opened.sealed);
-    other[i] = static_cast<char>(other[i] ^ 1);
-    EXPECT_FALSE(Seal().Check(9, other, opened.tag).ok()) << i;
+  EXPECT_EQ(Unseal(opened, ArchiveSeal({key})).code(), FsError::kAccess);
+  for (size_t i = 0; i + 8 < bytes.size(); ++i) {
+    const std::string hurt = Hurt(bytes, i);
+    const auto other = OpenArchive(hurt);
+    EXPECT_FALSE(other.ok() && Unseal(*other, Seal()).ok()) << i;
   }
+}
+
+// Data servers keep the objects: names, rights, contents of small files and the keys of exports are in them.
+TEST(Archive, NobodyReadsItWithoutTheKey) {
+  const std::string secret = "the contents of a small file, or a key";
+  KvBatch batch;
+  batch.Put(1, "a name that is told to few", secret);
+  PageWriter page;
+  page.Add(1, "a name that is told to few", secret);
+  const std::string bodies[] = {EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(5), 8, batch)}), page.TakeBody()};
+  const ArchiveHead heads[] = {Head(ArchiveKind::kSegment, 5, 5), Head(ArchiveKind::kPage, 5, 0)};
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string bytes = EncodeArchive(heads[i], bodies[i], Seal());
+    EXPECT_EQ(bytes.find("contents"), std::string::npos);
+    EXPECT_EQ(bytes.find("a name"), std::string::npos);
+    for (size_t at = 0; at + 8 <= secret.size(); ++at) EXPECT_EQ(bytes.find(secret.substr(at, 8)), std::string::npos) << at;
+    const OpenedArchive opened = OpenArchive(bytes).value();
+    EXPECT_TRUE(opened.encrypted);
+    EXPECT_EQ(opened.body, "");
+    EXPECT_FALSE(DecodeSegment(opened).ok() || DecodePage(opened).ok());
+    EXPECT_EQ(Unseal(opened, Seal())->body, bodies[i]);
+  }
+  // Equal bodies of different objects look different, and a key is not used twice: only the very same object is made of it again.
+  const std::string one = EncodeArchive(heads[1], bodies[1], Seal());
+  EXPECT_EQ(one, EncodeArchive(heads[1], bodies[1], Seal()));
+  ArchiveHead later = heads[1];
+  ++later.wall_ns;
+  const std::string two = EncodeArchive(later, bodies[1], Seal());
+  const OpenedArchive a = OpenArchive(one).value(), b = OpenArchive(two).value();
+  EXPECT_NE(a.seal, b.seal);
+  size_t same = 0;
+  for (size_t i = 0; i < a.cipher.size(); ++i) same += a.cipher[i] == b.cipher[i];
+  EXPECT_LT(same, a.cipher.size() / 4);
 }
 
 TEST(Archive, SegmentsReadBack) {
@@ -166,7 +248,7 @@ TEST(Archive, SegmentsReadBack) {
       const auto opened = OpenArchive(bytes);
       ASSERT_TRUE(opened.ok()) << opened.error();
       EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, cut->first.v, cut->last.v));
-      const auto back = DecodeSegment(*opened);
+      const auto back = DecodeSegment(*Unseal(*opened, Seal()));
       ASSERT_TRUE(back.ok()) << back.error();
       for (const ArchivedBatch& b : *back) {
         EXPECT_EQ(b.seq.v, next);
@@ -185,9 +267,9 @@ TEST(Archive, SegmentsReadBack) {
     again.Begin(CommitSeq(10));
     again.Add(CommitSeq(11), 0, 1, batches[0]);
     const std::string lie = EncodeArchive(Head(ArchiveKind::kSegment, 11, 12), again.CutAt(durable, 1000)->body, Seal());
-    EXPECT_EQ(DecodeSegment(*OpenArchive(lie)).code(), FsError::kCorrupt);
+    EXPECT_EQ(DecodeSegment(*Unseal(*OpenArchive(lie), Seal())).code(), FsError::kCorrupt);
     const std::string shifted = EncodeArchive(Head(ArchiveKind::kSegment, 12, 12), again.CutAt(durable, 1000)->body, Seal());
-    EXPECT_EQ(DecodeSegment(*OpenArchive(shifted)).code(), FsError::kCorrupt);
+    EXPECT_EQ(DecodeSegment(*Unseal(*OpenArchive(shifted), Seal())).code(), FsError::kCorrupt);
   }
 }
 
@@ -254,7 +336,7 @@ TEST(Archive, DamagedBytesAreRefused) {
       EXPECT_FALSE(OpenArchive(bytes).ok());
     }
     // Bodies that are wrong although the hash is right.
-    const OpenedArchive opened = *OpenArchive(good);
+    const OpenedArchive opened = *Unseal(*OpenArchive(good), Seal());
     for (int i = 0; i < 2000; ++i) {
       std::string body(opened.body);
       switch (rng.Below(3)) {
@@ -263,7 +345,7 @@ TEST(Archive, DamagedBytesAreRefused) {
         default: body[rng.Below(body.size())] = static_cast<char>(rng.Next());
       }
       const std::string bytes = EncodeArchive(opened.head, body, Seal());
-      const auto again = OpenArchive(bytes);
+      const auto again = Unseal(*OpenArchive(bytes), Seal());
       ASSERT_TRUE(again.ok());
       const auto segment = DecodeSegment(*again);
       const auto entries = DecodePage(*again);
@@ -284,7 +366,7 @@ TEST(Archive, FamiliesOfANewerReleaseAreRefused) {
   PageWriter page;
   page.Add(static_cast<KvFamily>(kFamilies), "k", "v");
   const std::string bytes = EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody(), Seal());
-  EXPECT_EQ(DecodePage(*OpenArchive(bytes)).code(), FsError::kVersion);
+  EXPECT_EQ(DecodePage(*Unseal(*OpenArchive(bytes), Seal())).code(), FsError::kVersion);
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ class Restorer {
     if (out_.passed_over.size() < kMaxPassedOver) out_.passed_over.push_back(name.ToString() + ": " + why);
   }
 
-  Result<void> Prove(const OpenedArchive& object) const {
-    if (proof_.seal == nullptr) return Error(FsError::kAccess, "the key that would prove it is not here");
-    return CheckSeal(object, *proof_.seal);
+  Result<OpenedArchive> Prove(const OpenedArchive& object) const {
+    if (proof_.seal != nullptr) return Unseal(object, *proof_.seal);
+    return Error(FsError::kAccess, object.encrypted ? "it is encrypted, and the key is not here" : "the key that would prove it is not here");
   }
 
   // The first copy that is good; nullptr if there is none. One that is proven is better than one that is not.
@@ -92,11 +92,11 @@ class Restorer {
       } else if (out_.cluster && opened->head.cluster != out_.cluster) {
         why = "it is of another cluster";
       } else {
-        out->object = *opened;
-        const Result<void> proven = Prove(out->object);
+        Result<OpenedArchive> proven = Prove(*opened);
+        out->object = proven.ok() ? *std::move(proven) : *opened;
         if (proven.ok()) co_return std::move(out);
         why = proven.error().message;
-        if (!proof_.unproven || unproven) continue;
+        if (!proof_.unproven || unproven || opened->encrypted) continue;
         unproven = std::move(out);
         why_unproven = why;
       }

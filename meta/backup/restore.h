@@ -5,7 +5,8 @@
 // damaged copy is read from the other. A missing batch ends the restore; a checkpoint that lacks a page gives way to the one
 // before it.
 //
-// So are those that this cluster's metadata server has not made, or not provably (archive_seal.h), unless they are asked for.
+// So are those that this cluster's metadata server has not made, or not provably (archive_seal.h), unless they are asked for. What
+// is encrypted nobody can read without the key, asked for or not.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class ArchiveSource {
 // What is believed.
 struct RestoreProof {
   const ArchiveSeal* seal = nullptr;  // null: the key is not there, and nothing can be proven
-  bool unproven = false;              // also what is not proven
+  bool unproven = false;              // also what is not proven, of releases that did not encrypt
 };
 
 struct RestoreResult {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "common/exec/sim_run.h"
 #include "common/kv/mem_kv.h"
 #include "common/random.h"
+#include "meta/backup/archive_testing.h"
 #include "meta/backup/batch_tape.h"
 #include "meta/backup/checkpoint_walk.h"
 #include "meta/store/txn.h"
@@ -288,21 +290,31 @@ TEST(Restore, TakesTheGoodCopy) {
   EXPECT_EQ(std::pair(r->term, r->seq.v), *want);
 }
 
-// What was made by somebody with another key, or is of a release without seals. Seals are the only thing that differs.
-// All of them as somebody with `seal` would make them: also what says which pages belong together.
-void MakeUp(std::vector<std::pair<ArchiveName, std::string>>* objects, const ArchiveSeal& seal) {
+// How the objects are made anew. Their seals and what is encrypted are all that differs.
+using Maker = std::function<std::string(const ArchiveHead& head, std::string_view body)>;
+
+Maker EncryptedBy(const ArchiveSeal* seal) {
+  return [seal](const auto& head, std::string_view body) { return EncodeArchive(head, body, *seal); };
+}
+// As releases before encryption did; nullptr: as those before seals.
+Maker ClearBy(const ArchiveSeal* seal) {
+  return [seal](const auto& head, std::string_view body) { return EncodeClearArchive(head, body, seal); };
+}
+
+// All of them, also what says which pages belong together. `key`: with which they were made.
+void MakeAnew(std::vector<std::pair<ArchiveName, std::string>>* objects, const ArchiveSeal& key, const Maker& make) {
   std::map<uint64_t, uint64_t> hashes;  // of what was, of what is
   for (const bool complete : {false, true}) {
     for (auto& [name, bytes] : *objects) {
       if ((name.kind == ArchiveKind::kComplete) != complete) continue;
-      const OpenedArchive was = OpenArchive(bytes).value();
+      const OpenedArchive was = Unseal(OpenArchive(bytes).value(), key).value();
       std::string body(was.body);
       if (complete) {
         std::vector<uint64_t> pages = DecodeComplete(was).value();
         for (uint64_t& page : pages) page = hashes.at(page);
         body = EncodeComplete(pages);
       }
-      std::string made = EncodeArchive(was.head, body, seal);
+      std::string made = make(was.head, body);
       hashes[was.hash] = OpenArchive(made)->hash;
       bytes = std::move(made);
     }
@@ -314,47 +326,85 @@ TEST(Restore, WhatTheMetadataServerHasNotMadeIsPassedOver) {
   ClusterKey guess = MasterKey(9);
   guess.id = 1;
   const ArchiveSeal same_number({guess});
-  for (const ArchiveSeal* forger : {&other_key, &same_number}) {
-    World w(5);
+  for (const bool encrypted : {false, true}) {
+    for (const ArchiveSeal* forger : {&other_key, &same_number}) {
+      SCOPED_TRACE(std::string(encrypted ? "encrypted" : "clear") + (forger == &other_key ? ", other key" : ", same number"));
+      World w(5);
+      while (!Newest(w.vault.Names())) w.Step();
+      for (int i = 0; i < 100; ++i) w.Step();
+      const auto want = Newest(w.vault.Names());
+      ASSERT_TRUE(w.RestoreAndCheck().ok());
+      // One copy of each is made up: the other is taken.
+      const auto objects = w.vault.objects;
+      MakeAnew(&w.vault.objects, w.seal, encrypted ? EncryptedBy(forger) : ClearBy(forger));
+      const auto made_up = w.vault.objects;
+      w.vault.objects.insert(w.vault.objects.end(), objects.begin(), objects.end());
+      for (const bool unproven : {false, true}) {
+        w.proof.unproven = unproven;
+        const Result<RestoreResult> r = w.RestoreAndCheck();
+        ASSERT_TRUE(r.ok()) << r.error();
+        EXPECT_EQ(std::pair(r->term, r->seq.v), *want);
+        EXPECT_EQ(r->unproven, 0u) << "what is proven is better";
+        EXPECT_TRUE(r->passed_over.empty());
+      }
+      // Both: nothing is restored, unless it is asked for and can be read, and then that is told.
+      w.vault.objects = made_up;
+      w.proof.unproven = false;
+      const Result<RestoreResult> refused = w.RestoreAndCheck();
+      EXPECT_EQ(refused.code(), FsError::kNoEnt);
+      EXPECT_NE(refused.error().message.find(forger == &other_key ? "sealed by the key 2" : "was not sealed by this cluster's"),
+                std::string::npos)
+          << refused.error();
+      w.proof.unproven = true;
+      const Result<RestoreResult> taken = w.RestoreAndCheck();
+      EXPECT_EQ(taken.ok(), !encrypted);
+      if (!taken.ok()) continue;
+      EXPECT_GT(taken->unproven, 0u);
+      EXPECT_NE(taken->why_unproven, "");
+    }
+  }
+}
+
+// A backup is of several releases for a while, and its key may have been changed since.
+TEST(Restore, WhatReleasesBeforeEncryptionMadeIsRestored) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    World w(seed);
     while (!Newest(w.vault.Names())) w.Step();
     for (int i = 0; i < 100; ++i) w.Step();
     const auto want = Newest(w.vault.Names());
-    ASSERT_TRUE(w.RestoreAndCheck().ok());
-    // One copy of each is made up: the other is taken.
     const auto objects = w.vault.objects;
-    MakeUp(&w.vault.objects, *forger);
-    const auto made_up = w.vault.objects;
-    w.vault.objects.insert(w.vault.objects.end(), objects.begin(), objects.end());
-    for (const bool unproven : {false, true}) {
-      w.proof.unproven = unproven;
-      const Result<RestoreResult> r = w.RestoreAndCheck();
-      ASSERT_TRUE(r.ok()) << r.error();
-      EXPECT_EQ(std::pair(r->term, r->seq.v), *want);
-      EXPECT_EQ(r->unproven, 0u) << "what is proven is better";
-      EXPECT_TRUE(r->passed_over.empty());
-    }
-    // Both: nothing is restored, unless it is asked for, and then that is told.
-    w.vault.objects = made_up;
-    w.proof.unproven = false;
-    const Result<RestoreResult> refused = w.RestoreAndCheck();
-    EXPECT_EQ(refused.code(), FsError::kNoEnt);
-    EXPECT_NE(refused.error().message.find(forger == &other_key ? "sealed by the key 2" : "was not sealed by this cluster's"), std::string::npos)
-        << refused.error();
-    w.proof.unproven = true;
-    const Result<RestoreResult> taken = w.RestoreAndCheck();
-    ASSERT_TRUE(taken.ok()) << taken.error();
-    EXPECT_GT(taken->unproven, 0u);
-    EXPECT_NE(taken->why_unproven, "");
-    // Without the key nothing can be proven.
+    MakeAnew(&w.vault.objects, w.seal, ClearBy(&w.seal));
+    for (int i = 0; i < 100; ++i) w.Step();
+    const Result<RestoreResult> both = w.RestoreAndCheck();
+    ASSERT_TRUE(both.ok()) << both.error();
+    EXPECT_GE(std::pair(both->term, both->seq.v), *want);
+    EXPECT_EQ(both->unproven, 0u);
+    const ArchiveSeal keys({MasterKey(3), MasterKey(1)});
+    w.proof = {&keys, false};
+    ASSERT_TRUE(w.RestoreAndCheck().ok());
+    // Without a seal only if that is asked for.
     w.vault.objects = objects;
-    w.proof = {nullptr, false};
+    MakeAnew(&w.vault.objects, w.seal, ClearBy(nullptr));
     EXPECT_EQ(w.RestoreAndCheck().code(), FsError::kNoEnt);
     w.proof.unproven = true;
-    ASSERT_TRUE(w.RestoreAndCheck().ok());
-    // A key of before is among those of now.
-    const ArchiveSeal both({MasterKey(3), MasterKey(1)});
-    w.proof = {&both, false};
-    ASSERT_TRUE(w.RestoreAndCheck().ok());
+    const Result<RestoreResult> unsealed = w.RestoreAndCheck();
+    ASSERT_TRUE(unsealed.ok()) << unsealed.error();
+    EXPECT_EQ(std::pair(unsealed->term, unsealed->seq.v), *want);
+    EXPECT_GT(unsealed->unproven, 0u);
+    w.proof = {nullptr, true};
+    ASSERT_TRUE(w.RestoreAndCheck().ok()) << "what nothing is needed to read";
+  }
+}
+
+TEST(Restore, WithoutTheKeyThereIsNothingToRestore) {
+  World w(5);
+  while (!Newest(w.vault.Names())) w.Step();
+  for (const bool unproven : {false, true}) {
+    w.proof = {nullptr, unproven};
+    const Result<RestoreResult> r = w.RestoreAndCheck();
+    EXPECT_EQ(r.code(), FsError::kNoEnt);
+    EXPECT_NE(r.error().message.find("it is encrypted, and the key is not here"), std::string::npos) << r.error();
   }
 }
 

@@ -49,6 +49,7 @@ class AdminCalls {
   Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest r);
 
  private:
+  StatusReply StatusOfCaller(const OpHeader& h) const;
   Task<Result<AdminReply>> DoAdmin(AdminRequest r);
   Task<Result<UpkeepReply>> DoUpkeep(UpkeepRequest r);
   Task<Result<FsckRepairReply>> DoFsckRepair(FsckRepairRequest r);

@@ -24,12 +24,28 @@ class Checking {
 
 }  // namespace
 
-// A client learns how its cluster is, and nothing of others.
-Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  CO_ASSIGN_OR_RETURN(const Damage damage, co_await rooms_->survey->DamageNow());
+// What whoever may ask is told: of sessions a client's own ones.
+StatusReply AdminCalls::StatusOfCaller(const OpHeader& h) const {
   StatusReply s;
   s.map = cluster_->state().Map();
+  const bool is_client = h.peer && h.peer->role == Role::kClient;
+  for (SessionId id : sessions_->table().All()) {
+    const SessionRecord& record = *sessions_->table().Find(id);
+    if (is_client && record.owner != OwnerOf(h)) continue;
+    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name, sessions_->table().Io(id)});
+  }
+  s.wall_ns = core_->Wall();
+  s.version = core_->options().version;
+  return s;
+}
+
+// A client learns of its cluster what its map has, with a session or without. How many files and stripes there are, what is damaged,
+// and who cannot reach a node, would tell of others.
+Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  if (r.header.peer && r.header.peer->role == Role::kClient) co_return StatusOfCaller(r.header);
+  CO_ASSIGN_OR_RETURN(const Damage damage, co_await rooms_->survey->DamageNow());
+  StatusReply s = StatusOfCaller(r.header);
   s.files = core_->store().Count(Counter::kFiles);
   s.directories = core_->store().Count(Counter::kDirectories);
   s.stripes = core_->store().Count(Counter::kStripes);
@@ -45,12 +61,6 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
     CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(core_->store(), damage.lost, kMaxLostFiles, damage.gone));
   }
   s.repairs = rooms_->upkeep->repairer().Progress();
-  const bool is_client = r.header.peer && r.header.peer->role == Role::kClient;
-  for (SessionId id : sessions_->table().All()) {
-    const SessionRecord& record = *sessions_->table().Find(id);
-    if (is_client && record.owner != OwnerOf(r.header)) continue;
-    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name, sessions_->table().Io(id)});
-  }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(rooms_->upkeep->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await rooms_->survey->NodeLossNow();
   CO_ASSIGN_OR_RETURN(s.layouts, rooms_->survey->LackingRooms());
@@ -64,13 +74,11 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   if (core_->room() != nullptr) {
     for (Advice& a : core_->room()->Told()) s.advice.push_back(std::move(a));
   }
-  if (!is_client) s.removed = cluster_->state().removed().All();
-  s.wall_ns = core_->Wall();
-  s.version = core_->options().version;
+  s.removed = cluster_->state().removed().All();
   co_return std::move(s);
 }
 
-// What a client's map shows it may know the history of, and not who else has certificates.
+// A client may ask only where nobody proves what he is, and then not of certificates.
 Task<Result<ReadEventsReply>> AdminCalls::ReadEvents(ReadEventsRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   if (rooms_->events == nullptr) co_return Error(FsError::kNotSupported, "this metadata server keeps no events");

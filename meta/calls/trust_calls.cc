@@ -20,6 +20,7 @@ Task<Result<MakeTokenReply>> TrustCalls::MakeToken(MakeTokenRequest r) {
   call.verb = "token make";
   call.arguments = "--role " + std::string(RoleName(r.role)) + (r.name.empty() ? "" : " --name " + r.name) + " --uses " + std::to_string(r.uses) +
                    " --ttl " + std::to_string(r.ttl_s) + "s";
+  if (!r.names.empty()) call.arguments += " --names " + r.names;
   for (const std::string& n : r.networks) call.arguments += " --network " + n;
   if (r.trusted_root) call.arguments += " --trusted-root";
   Result<MakeTokenReply> reply = Error(FsError::kAccess);

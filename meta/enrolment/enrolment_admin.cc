@@ -24,6 +24,7 @@ JoinTokenInfo InfoOf(const JoinGrant& g) {
   t.id = g.Id();
   t.role = g.role;
   t.name = g.name;
+  t.names = g.names;
   t.uses = g.uses;
   t.used = static_cast<uint32_t>(g.used.size());
   for (const Network& n : g.networks) t.networks.push_back(n.ToString());
@@ -63,6 +64,7 @@ Task<Result<MakeTokenReply>> EnrolmentRoom::MakeToken(MakeTokenRequest r) {
   std::memcpy(grant.verifier.data(), r.verifier.data(), grant.verifier.size());
   grant.role = r.role;
   grant.name = r.name;
+  grant.names = r.names;
   grant.uses = r.uses;
   grant.expires_s = now_s + r.ttl_s;
   grant.trusted_root = r.trusted_root;
@@ -71,7 +73,7 @@ Task<Result<MakeTokenReply>> EnrolmentRoom::MakeToken(MakeTokenRequest r) {
     if (!network) co_return Error(FsError::kInval, "'" + Printable(text) + "' is no network; say 10.3.0.0/16 or fd00::/8, without bits beyond the prefix");
     grant.networks.push_back(*network);
   }
-  CO_RETURN_IF_ERROR(CheckJoinGrant(grant));
+  CO_RETURN_IF_ERROR(CheckNewGrant(grant));
   if (grant.role == Role::kMeta && !member_secrets_) {
     co_return Error(FsError::kNotSupported, "the cluster has one metadata server, which serves alone: make it one of several first, on its machine, as  "
                                             "stria cluster init --etcd pc1,pc2,pc3  (docs/operations.md)");

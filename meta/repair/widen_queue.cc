@@ -1,5 +1,6 @@
 #include "meta/repair/widen_queue.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -70,10 +71,14 @@ std::vector<uint64_t> WidenQueue::Tasks() const {
   return out;
 }
 
+size_t WidenQueue::being_made() const {
+  return static_cast<size_t>(std::ranges::count_if(tasks_, [](const auto& t) { return !t.second.made; }));
+}
+
 std::vector<const WidenRecord*> WidenQueue::HandOut(const std::set<TargetId>& targets, uint32_t slots) {
   std::vector<const WidenRecord*> out;
   for (auto& [_, t] : tasks_) {
-    if (t.record.swapped || !targets.count(t.record.executor)) continue;
+    if (t.record.swapped || t.made || !targets.count(t.record.executor)) continue;
     if (!t.handed_out) {
       if (slots == 0) continue;
       --slots;
@@ -88,6 +93,53 @@ void WidenQueue::ForgetHandedOut(const std::set<TargetId>& targets) {
   for (auto& [_, t] : tasks_) {
     if (targets.count(t.record.executor)) t.handed_out = false;
   }
+}
+
+void WidenQueue::Made(uint64_t task, StripeInfo wide, int64_t now_ns) {
+  Task& t = tasks_.at(task);
+  for (const Column& c : wide.columns) {
+    if (c.shard) t.unproved.insert(c.shard);
+  }
+  t.made = std::move(wide);
+  t.made_ns = now_ns;
+}
+
+WidenQueue::Proof WidenQueue::ToBeProved(uint64_t task) const {
+  const Task& t = tasks_.at(task);
+  Proof out{{}, t.made_ns};
+  if (t.unproved.empty()) return out;
+  for (const Column& c : t.made->columns) {
+    if (t.unproved.count(c.shard) > 0) out.targets.push_back(c.target);
+  }
+  return out;
+}
+
+std::vector<Column> WidenQueue::Unproved(const std::set<TargetId>& targets, size_t n) const {
+  std::vector<Column> out;
+  for (const auto& [_, t] : tasks_) {
+    if (t.unproved.empty()) continue;
+    for (const Column& c : t.made->columns) {
+      if (out.size() >= n) return out;
+      if (t.unproved.count(c.shard) > 0 && targets.count(c.target) > 0) out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::optional<uint64_t> WidenQueue::TaskToProve(TargetId target, ShardId shard) const {
+  for (const auto& [id, t] : tasks_) {
+    if (t.unproved.count(shard) == 0) continue;
+    for (const Column& c : t.made->columns) {
+      if (c.shard == shard && c.target == target) return id;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<StripeInfo> WidenQueue::Proved(uint64_t task, ShardId shard) {
+  Task& t = tasks_.at(task);
+  if (t.unproved.erase(shard) == 0 || !t.unproved.empty()) return std::nullopt;
+  return t.made;
 }
 
 void WidenQueue::Swapped(uint64_t task, StripeInfo from, StripeInfo to) {

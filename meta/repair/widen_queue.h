@@ -1,13 +1,16 @@
 // The queue of widenings: narrow stripes that may be laid out over more columns (candidates), and those that are being widened
 // (tasks). A pure state machine: meta/upkeep/widener drives it.
 //
-//     found by a scan        placed: shards reserved          made: swapped in        every session told
-//   -----------------> candidate -----------------> task -----------------> swapped ---------------------> done
-//                                                    | failed, or its node is gone          former shards dropped
-//                                                    '-> done: new shards dropped
+//     found by a scan        reserved         made                each proved: swapped in        every session told
+//   -----------------> candidate -------> task ------> to be proved -----------------> swapped ---------------------> done
+//                                           | failed, or   | one is other than was said,      former shards dropped
+//                                           | its node     | or nobody says
+//                                           | is gone      |
+//                                           '--------------'-> done: new shards dropped
 //
-// Only tasks are persistent: the shards that they have reserved must not leak. Scans find the candidates again after a restart,
-// and those that did not fit into kMaxWidenCandidates. Not thread-safe.
+// Only tasks are persistent: the shards that they have reserved must not leak. That one is made is not: after a restart its node
+// makes it again. Scans find the candidates again after a restart, and those that did not fit into kMaxWidenCandidates.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -54,9 +57,26 @@ class WidenQueue {
   bool HasStripe(StripeId stripe) const { return stripes_.count(stripe) > 0; }
   std::vector<uint64_t> Tasks() const;
   size_t in_flight() const { return tasks_.size(); }
-  // For a node's heartbeat: the tasks that it was given before, and at most `slots` new ones.
+  size_t being_made() const;  // those that are not made yet
+  // For a node's heartbeat: the tasks that it was given before and has not made, and at most `slots` new ones.
   std::vector<const WidenRecord*> HandOut(const std::set<TargetId>& targets, uint32_t slots);
   void ForgetHandedOut(const std::set<TargetId>& targets);
+  // Its node says that all new columns are there, with the digests of `wide`: those of the columns are to say so, too.
+  // REQUIRES: it is not made yet.
+  void Made(uint64_t task, StripeInfo wide, int64_t now_ns);
+  bool IsMade(uint64_t task) const { return tasks_.at(task).made.has_value(); }
+  // What it waits for to be proved, and since when; no targets: it does not.
+  struct Proof {
+    std::vector<TargetId> targets;
+    int64_t since_ns = 0;
+  };
+  Proof ToBeProved(uint64_t task) const;
+  // New columns on these targets that are to be proved, at most n of them.
+  std::vector<Column> Unproved(const std::set<TargetId>& targets, size_t n) const;
+  // The task that waits for this one to be proved; nullopt if none does.
+  std::optional<uint64_t> TaskToProve(TargetId target, ShardId shard) const;
+  // It is as was said. The stripe with all digests, if it was the last one.
+  std::optional<StripeInfo> Proved(uint64_t task, ShardId shard);
   // The stripe was `from`, and is `to` now.
   void Swapped(uint64_t task, StripeInfo from, StripeInfo to);
   // True the first time in this process: the caller is to tell the sessions of the swapped task.
@@ -67,6 +87,9 @@ class WidenQueue {
   struct Task {
     WidenRecord record;
     bool handed_out = false;
+    std::optional<StripeInfo> made;  // as its node says
+    std::set<ShardId> unproved;      // of `made`
+    int64_t made_ns = 0;
     bool telling = false;
   };
   std::set<std::pair<bool, StripeId>> candidates_;  // (not urgent, stripe)

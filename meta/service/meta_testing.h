@@ -105,6 +105,7 @@ class TestClient {
     r.client = "client " + std::to_string(uuid_.lo);
     r.node_name = node_;
     r.comes_back = comes_back;
+    r.path = path;
     Take(RunSim(h_->ex, h_->server->OpenSession(r)));
     Loops();
   }
@@ -127,6 +128,7 @@ class TestClient {
     r.client_uuid = uuid_;
     r.client = "client " + std::to_string(uuid_.lo);
     r.comes_back = comes_back;
+    r.path = path;
     r.held = std::move(held);
     r.locks = std::move(locks);
     r.header.replay_next = replay_next;
@@ -250,6 +252,7 @@ class TestClient {
   }
 
   std::shared_ptr<const Peer> peer;  // whom its connection proves; null: nobody
+  std::string path = "/";            // that it mounts
   SessionId session;
   Epoch epoch;
   OpSeq acked_below;
@@ -267,12 +270,15 @@ class TestClient {
   std::vector<SessionEvent> events;
   bool fenced = false;
   CommitSeq seen;
+  InodeId root;                   // as it was told
+  std::vector<InodeSeal> seals;   // the same
 
  private:
   void Take(Result<OpenSessionReply> reply) {
     ASSERT_TRUE(reply.ok()) << reply.error();
     session = reply->session;
     epoch = reply->epoch;
+    root = reply->root;
     acked_event_ = reply->first_event - 1;
   }
   Task<void> PollLoop() {
@@ -349,7 +355,7 @@ class TestNode {
   std::map<uint64_t, WidenWork> widened;    // by task
   FsError widen_result = FsError::kOk;
   uint32_t slots = 4;
-  bool does_work = true;
+  bool does_work = true;  // else it only says of shards whether it has them
   FsError rebuild_result = FsError::kOk;
   std::function<void(const RebuildWork&, RebuildResult*)> on_rebuild;  // changes what is reported
   // What it finds of a shard that it is to look at; by itself nothing is wrong with it.
@@ -388,16 +394,26 @@ class TestNode {
     r.rebuild_slots = slots;
     auto reply = co_await h_->server->Heartbeat(r);
     if (!reply.ok() || reply->register_again) co_return false;
-    if (!does_work) co_return true;
     ReportWorkRequest report;
     report.header.cluster = h_->cluster;
     report.node = id;
     report.epoch = epoch;
-    for (const DeleteWork& d : reply->deletes) {
-      deleted.insert(d.shard);
-      report.deleted.push_back(d.shard);
+    if (does_work) DoWork(*reply, &report);
+    for (const CheckWork& w : reply->checks) {
+      looked_at.push_back(w);
+      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
     }
-    for (const RebuildWork& w : reply->rebuilds) {
+    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
+    if (any) (void)co_await h_->server->ReportWork(report);
+    co_return true;
+  }
+
+  void DoWork(const HeartbeatReply& reply, ReportWorkRequest* report) {
+    for (const DeleteWork& d : reply.deletes) {
+      deleted.insert(d.shard);
+      report->deleted.push_back(d.shard);
+    }
+    for (const RebuildWork& w : reply.rebuilds) {
       rebuilt[w.task] = w;
       RebuildResult result;
       result.task = w.task;
@@ -408,9 +424,9 @@ class TestNode {
       result.digest = TableDigest(result.table, result.length);
       if (h_->tables.contains(was.shard)) h_->tables[w.new_shard] = result.table;
       if (on_rebuild) on_rebuild(w, &result);
-      report.rebuilt.push_back(result);
+      report->rebuilt.push_back(result);
     }
-    for (const WidenWork& w : reply->widens) {
+    for (const WidenWork& w : reply.widens) {
       widened[w.task] = w;
       WidenResult result;
       result.task = w.task;
@@ -423,15 +439,8 @@ class TestNode {
         result.digests.push_back(column.shard ? TableDigest(h_->TableOf(column.shard, column.length), column.length) : 0);
       }
       if (widen_result != FsError::kOk) result.bad_columns = {0};
-      report.widened.push_back(result);
+      report->widened.push_back(result);
     }
-    for (const CheckWork& w : reply->checks) {
-      looked_at.push_back(w);
-      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
-    }
-    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
-    if (any) (void)co_await h_->server->ReportWork(report);
-    co_return true;
   }
 
   MetaHarness* h_;

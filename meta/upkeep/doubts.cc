@@ -65,26 +65,28 @@ Result<void> Doubts::WorkFor(const std::set<TargetId>& here, uint32_t, NodeWork*
   return Ok();
 }
 
-Result<void> Doubts::Take(NodeId from, const CheckResult& result) {
+Result<bool> Doubts::TakeChecked(NodeId from, const CheckResult& result) {
   const auto it = doubts_.find({result.target, result.shard});
-  if (it == doubts_.end() || !IsOn(result.target, from)) return Ok();
+  if (it == doubts_.end()) return false;
+  if (!IsOn(result.target, from)) return true;
   const auto [key, doubt] = *it;
   Drop(it);
   if (result.result.code == FsError::kOk) {
     if (in_order_.size() >= kMaxInOrder) in_order_.clear();
     in_order_[key.second] = Now() + kInOrderNs;
-    return Ok();
+    return true;
   }
   // A disk that does not answer is the cluster's business.
-  if (!IsShardLoss(result.result.code)) return Ok();
+  if (!IsShardLoss(result.result.code)) return true;
   {
     Txn txn(*env_.store);
     ASSIGN_OR_RETURN(const std::optional<Column> column, ColumnOf(txn, key, doubt));
-    if (!column) return Ok();
+    if (!column) return true;
   }
   LogInfo("shard {} of stripe {} is bad on {}: a reader said so, and its node agrees", key.second.v, doubt.stripe.v,
           env_.cluster->TargetName(key.first));
-  return repairer_->NoteBad({doubt.stripe, doubt.column, key.second, result.result.code});
+  RETURN_IF_ERROR(repairer_->NoteBad({doubt.stripe, doubt.column, key.second, result.result.code}));
+  return true;
 }
 
 }  // namespace stria

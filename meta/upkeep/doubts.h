@@ -38,12 +38,12 @@ class Doubts final : public Keeper {
   Task<Result<void>> Scan() override;
   // All that its disks have, at most kDoubtsPerBeat, again and again until it is reported. It takes no slot.
   Result<void> WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) override;
+  // What its node has found. That of another node is nothing.
+  Result<bool> TakeChecked(NodeId from, const CheckResult& result) override;
   void Forget(TargetId target) override;
 
   // Somebody (Peer::Holder of a client, the number of a node) could not use it. REQUIRES: the column has this shard, on `target`.
   void Note(const ReportedShard& said, TargetId target, uint64_t by);
-  // What its node has found. That of another node is nothing.
-  Result<void> Take(NodeId from, const CheckResult& result);
 
   size_t size() const { return doubts_.size(); }
 

@@ -14,7 +14,7 @@ class DoubtsTest : public KeeperTest {
     doubts.Note({stripe.id, column, c.shard, FsError::kChecksum}, c.target, by);
   }
   void Found(uint32_t node, const Column& c, FsError code) {
-    EXPECT_TRUE(doubts.Take(NodeId(node), {c.shard, c.target, ItemResult{code, ""}}).ok());
+    EXPECT_TRUE(doubts.TakeChecked(NodeId(node), {c.shard, c.target, ItemResult{code, ""}}).ok());
   }
   bool IsBad(const StripeInfo& stripe, uint16_t column) { return repairer.IsBad(stripe.id, column, stripe.columns[column].shard); }
 
@@ -104,7 +104,7 @@ TEST_F(DoubtsTest, ANodeIsAskedForAFewAtATime) {
   const NodeWork first = WorkFor(doubts, 1);
   ASSERT_EQ(first.checks.size(), kDoubtsPerBeat);
   for (const CheckWork& w : first.checks) {
-    EXPECT_TRUE(doubts.Take(NodeId(1), {w.shard, w.target, ItemResult{FsError::kOk, ""}}).ok());
+    EXPECT_TRUE(doubts.TakeChecked(NodeId(1), {w.shard, w.target, ItemResult{FsError::kOk, ""}}).ok());
   }
   EXPECT_EQ(WorkFor(doubts, 1).checks.size(), 5u);
 }

@@ -65,7 +65,7 @@ struct NodeWork {
   uint64_t holder = 0;  // the node's, for its tokens (HolderOf)
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
-  std::vector<CheckWork> checks;  // small: they take no slot, and are not counted
+  std::vector<CheckWork> checks;  // that a reader doubts, or another node has written. Small: they take no slot, and are not counted
   size_t size() const { return rebuilds.size() + widens.size(); }
 };
 
@@ -93,6 +93,7 @@ class Keeper {
   // Takes what node `from` reports. False: it is no task of this keeper.
   virtual Result<bool> TakeRebuilt(NodeId from, const RebuildResult& result) { return false; }
   virtual Result<bool> TakeWidened(NodeId from, const WidenResult& result) { return false; }
+  virtual Result<bool> TakeChecked(NodeId from, const CheckResult& result) { return false; }
   // The disk has left the cluster.
   virtual void Forget(TargetId target) {}
   // Says how far it is.

@@ -138,6 +138,7 @@ class KeeperTest : public testing::Test {
     NewStripe s;
     s.shape.k = k;
     s.shape.m = m;
+    s.shape.groups = layout.groups;
     s.shape.codec = DefaultCodec(k, m);
     s.shape.unit_bytes = layout.unit_bytes;
     if (layout.arrangement == Arrangement::kGathered) s.shape.column_bytes = std::vector<uint64_t>(k);

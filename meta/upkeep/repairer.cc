@@ -257,6 +257,10 @@ Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t, u
   w.task = t.task;
   w.stripe.info = record->info;
   env_.tokens->SignGrant(&w.stripe, kTokenRead, holder);
+  const StripeShape& shape = record->info.shape;
+  for (uint16_t i = 0; i < w.stripe.tokens.size(); ++i) {  // other groups are no help, and none of its business
+    if (GroupOf(shape, ColumnIndex(i)) != GroupOf(shape, ColumnIndex(t.column))) w.stripe.tokens[i].clear();
+  }
   for (size_t i = 0; i < health->columns.size(); ++i) {
     const ColumnState s = health->columns[i];
     if (s == ColumnState::kMissing || s == ColumnState::kSuspect) w.lost.push_back(static_cast<uint16_t>(i));

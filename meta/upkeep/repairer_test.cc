@@ -65,6 +65,28 @@ TEST_F(RepairerTest, WhatWasOnANodeThatIsOutIsMadeAgain) {
   EXPECT_TRUE(host.failed.ok());
 }
 
+// Who makes a column again gets to read what it is made from, and no more of the file.
+TEST_F(RepairerTest, TokensAreForTheGroupThatIsHurt) {
+  Repairer repairer = Make();
+  Layout mirrors = Raid(1, 1);
+  mirrors.groups = 2;
+  mirrors.stripe_bytes = 2 * kMiB;
+  const StripeInfo stripe = WriteStripe(mirrors, 1, 1, {1, 2, 3, 4}, kMiB);
+  ASSERT_TRUE(repairer.NoteBad({stripe.id, 1, stripe.columns[1].shard, FsError::kChecksum}).ok());
+  Ask(repairer);
+  std::optional<RebuildWork> got;
+  for (uint32_t n = 1; n <= 6; ++n) {
+    NodeWork w = WorkFor(repairer, n);
+    if (!w.rebuilds.empty()) got = std::move(w.rebuilds[0]);
+  }
+  ASSERT_TRUE(got);
+  ASSERT_EQ(got->column, 1);
+  ASSERT_EQ(got->stripe.tokens.size(), 4u);
+  for (uint16_t c = 0; c < 4; ++c) {
+    EXPECT_EQ(got->stripe.tokens[c].empty(), GroupOf(stripe.shape, ColumnIndex(c)) != 1u) << "column " << c;
+  }
+}
+
 TEST_F(RepairerTest, WhatIsNotAsWrittenIsRefusedAndAnotherNodeIsAsked) {
   Repairer repairer = Make();
   const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);

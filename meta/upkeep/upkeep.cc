@@ -100,7 +100,12 @@ Result<void> Upkeep::TakeResults(NodeId from, const std::vector<RebuildResult>& 
 }
 
 Result<void> Upkeep::TakeChecked(NodeId from, const std::vector<CheckResult>& checked) {
-  for (const CheckResult& result : checked) RETURN_IF_ERROR(doubts_.Take(from, result));
+  for (const CheckResult& result : checked) {
+    for (Keeper* k : keepers_) {
+      ASSIGN_OR_RETURN(const bool taken, k->TakeChecked(from, result));
+      if (taken) break;
+    }
+  }
   return Ok();
 }
 

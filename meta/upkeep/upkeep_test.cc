@@ -36,7 +36,10 @@ class UpkeepTest : public KeeperTest {
           done.digests = DigestsOfPieces(r.from.info, r.to.info, done.pieces);
           widened.push_back(done);
         }
+        std::vector<CheckResult> checked;
+        for (const CheckWork& c : w.checks) checked.push_back({c.shard, c.target, ItemResult{FsError::kOk, ""}});
         EXPECT_TRUE(upkeep->TakeResults(NodeId(n), rebuilt, widened).ok());
+        EXPECT_TRUE(upkeep->TakeChecked(NodeId(n), checked).ok());
       }
       upkeep->Wake();
       ex.RunFor(kSecond);

@@ -13,7 +13,8 @@
 namespace stria {
 namespace {
 
-constexpr size_t kMaxWidens = 16;       // in flight
+constexpr size_t kMaxWidens = 16;       // being made
+constexpr size_t kMaxTasks = 64;        // also those that others are asked about, or are told of
 constexpr int kMaxWidenTries = 64;     // candidates looked at in a round
 constexpr size_t kMaxWidenUses = 4096;  // extents of a stripe: so many sessions' caches are told
 
@@ -117,7 +118,7 @@ Result<void> Widener::Plan() {
   if (env_.cluster->AwaitsFirstBeats()) return Ok();
   const bool only_urgent = repairer_->waiting() > 0;
   for (int i = 0; i < kMaxWidenTries; ++i) {
-    if (queue_.in_flight() >= kMaxWidens || !repairer_->MayStart()) return Ok();
+    if (queue_.being_made() >= kMaxWidens || queue_.in_flight() >= kMaxTasks || !repairer_->MayStart()) return Ok();
     const std::optional<StripeId> next = queue_.Next(only_urgent);
     if (!next) return Ok();
     const Result<void> started = StartOne(*next);
@@ -190,7 +191,9 @@ Result<void> Widener::CheckTasks() {
       env_.scope->Spawn(Announce(task));
       continue;
     }
-    bool able = TakesWork(w.executor);
+    const WidenQueue::Proof proof = queue_.ToBeProved(task);
+    bool able = proof.targets.empty() ? TakesWork(w.executor) : Now() - proof.since_ns < kProveNs;
+    for (const TargetId t : proof.targets) able = able && TakesWork(t);
     for (const Column& c : w.to.columns) {
       able = able && (!c.shard || env_.cluster->StateOf(c.target) != ColumnState::kMissing);
     }
@@ -214,6 +217,7 @@ Result<void> Widener::WorkFor(const std::set<TargetId>& here, uint32_t slots, No
     env_.tokens->SignGrant(&out.to, kTokenWrite, work->holder);
     work->widens.push_back(std::move(out));
   }
+  for (const Column& c : queue_.Unproved(here, kProofsPerBeat)) work->checks.push_back({c.shard, c.target, c.digest});
   return Ok();
 }
 
@@ -221,8 +225,26 @@ Result<bool> Widener::TakeWidened(NodeId from, const WidenResult& result) {
   const WidenRecord* task = queue_.Find(result.task);
   if (task == nullptr) return false;
   if (!IsOn(task->executor, from)) return true;
+  if (task->swapped || queue_.IsMade(result.task)) return true;
   const WidenRecord w = *task;
-  RETURN_IF_ERROR(SwapIn(from, w, result));
+  RETURN_IF_ERROR(Prove(from, w, result));
+  return true;
+}
+
+// A disk that does not answer its node may do so later, but nothing is lost by another try with another one.
+Result<bool> Widener::TakeChecked(NodeId from, const CheckResult& result) {
+  const std::optional<uint64_t> task = queue_.TaskToProve(result.target, result.shard);
+  if (!task) return false;
+  if (!IsOn(result.target, from)) return true;
+  const WidenRecord w = *queue_.Find(*task);
+  if (result.result.code != FsError::kOk) {
+    LogWarning("stripe {} was laid out anew by {}, and {} does not have what that says: it is not used, and it is tried again ({})",
+               w.stripe().v, env_.cluster->TargetName(w.executor), env_.cluster->TargetName(result.target),
+               result.result.error().message);
+    RETURN_IF_ERROR(GiveUp(*task));
+    return true;
+  }
+  if (const std::optional<StripeInfo> wide = queue_.Proved(*task, result.shard)) RETURN_IF_ERROR(SwapIn(w, *wide));
   return true;
 }
 
@@ -250,8 +272,7 @@ Result<bool> Widener::IsAsWritten(const WidenRecord& w, const WidenResult& resul
   return true;
 }
 
-Result<void> Widener::SwapIn(NodeId from, const WidenRecord& w, const WidenResult& result) {
-  if (w.swapped) return Ok();
+Result<void> Widener::Prove(NodeId from, const WidenRecord& w, const WidenResult& result) {
   if (result.result.code != FsError::kOk || result.digests.size() != w.to.columns.size()) {
     RETURN_IF_ERROR(repairer_->NoteBadColumns(from, w.stripe(), &w.from, result.result.code, result.bad_columns));
     return GiveUp(result.task);
@@ -263,14 +284,18 @@ Result<void> Widener::SwapIn(NodeId from, const WidenRecord& w, const WidenResul
     return GiveUp(result.task);
   }
   StripeInfo wide = w.to;
-  for (size_t i = 0; i < wide.columns.size(); ++i) {
-    Column& c = wide.columns[i];
-    if (c.shard && env_.cluster->StateOf(c.target) == ColumnState::kMissing) return GiveUp(result.task);
-    c.digest = result.digests[i];
+  for (size_t i = 0; i < wide.columns.size(); ++i) wide.columns[i].digest = result.digests[i];
+  queue_.Made(w.task, std::move(wide), Now());
+  return Ok();
+}
+
+Result<void> Widener::SwapIn(const WidenRecord& w, const StripeInfo& wide) {
+  for (const Column& c : wide.columns) {
+    if (c.shard && env_.cluster->StateOf(c.target) == ColumnState::kMissing) return GiveUp(w.task);
   }
   Txn txn(*env_.store);
   Result<StripeInfo> was = OpWidenStripe(txn, wide);
-  if (was.code() == FsError::kConflict || was.code() == FsError::kNoEnt) return GiveUp(result.task);
+  if (was.code() == FsError::kConflict || was.code() == FsError::kNoEnt) return GiveUp(w.task);
   RETURN_IF_ERROR(was);
   WidenRecord swapped = w;
   swapped.swapped = true;
@@ -281,7 +306,7 @@ Result<void> Widener::SwapIn(NodeId from, const WidenRecord& w, const WidenResul
   RETURN_IF_ERROR(txn.Commit());
   env_.host->Committed();
   repairer_->ClearBad(w.stripe());
-  queue_.Swapped(w.task, *std::move(was), std::move(wide));
+  queue_.Swapped(w.task, *std::move(was), wide);
   return Ok();
 }
 

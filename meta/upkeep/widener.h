@@ -4,16 +4,18 @@
 //
 // Owns: the queue of narrow stripes and the tasks under way (meta/repair/widen_queue.h).
 //
-// Invariants: a task is in the store exactly while it has shards reserved. The old shards are used until 3, and are there
-// until 4: nothing is lost whatever fails.
+// Invariants: a task is in the store exactly while it has shards reserved. The old shards are used until 4, and are there
+// until 5: nothing is lost whatever fails.
 //
 // One stripe:
 //   1. StartOne: its new columns are placed and reserved, and the task recorded, in one transaction
 //   2. WorkFor: the node of one of them gets it, again and again until it reports
 //   3. TakeWidened: what the node says of the payload is compared with the digests that were recorded, and the new ones with that.
-//      Then the stripe's columns are replaced in one transaction. The payload is the same, so extents, and what clients have
-//      cached of it, stay true. The former shards stay reserved
-//   4. Announce: sessions that may have cached the mapping are told to forget it; then the former shards become garbage,
+//      It can say what it has not written: so each new column's own node is asked whether it has these bytes (TakeChecked), as
+//      of a doubted shard (doubts.h). One that has others, or does not say in time, ends the task
+//   4. SwapIn: when all have said so the stripe's columns are replaced in one transaction. The payload is the same, so extents,
+//      and what clients have cached of it, stay true. The former shards stay reserved
+//   5. Announce: sessions that may have cached the mapping are told to forget it; then the former shards become garbage,
 //      which waits as ever for reads under way. Unlike a column that repair replaces, all of them go at once
 //
 // Called by Upkeep, and by Misfits, which finds the stripes. Sees the repairer.
@@ -29,6 +31,9 @@
 
 namespace stria {
 
+inline constexpr size_t kProofsPerBeat = 16;           // new columns that a node is asked for at once
+inline constexpr int64_t kProveNs = 600 * kSecond;     // so long the nodes of the new columns have to answer
+
 class Widener final : public Keeper {
  public:
   // `on_given_up`: a task has failed; the stripe is to be found again, after a while.
@@ -41,6 +46,7 @@ class Widener final : public Keeper {
   Result<void> WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) override;
   void ForgetHandedOut(const std::set<TargetId>& here) override { queue_.ForgetHandedOut(here); }
   Result<bool> TakeWidened(NodeId from, const WidenResult& result) override;
+  Result<bool> TakeChecked(NodeId from, const CheckResult& result) override;
 
   // ---- From others ----
   // Queues the stripe, if it is narrow and whole and nothing is done with it. False: there is no room in the queue.
@@ -58,7 +64,8 @@ class Widener final : public Keeper {
   Result<void> GiveUp(uint64_t task);
   Result<void> CheckTasks();
   Result<bool> IsAsWritten(const WidenRecord& w, const WidenResult& result) const;
-  Result<void> SwapIn(NodeId from, const WidenRecord& w, const WidenResult& result);
+  Result<void> Prove(NodeId from, const WidenRecord& w, const WidenResult& result);
+  Result<void> SwapIn(const WidenRecord& w, const StripeInfo& wide);
   Task<void> Announce(uint64_t task);
 
   Repairer* const repairer_;

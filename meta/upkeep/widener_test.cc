@@ -21,6 +21,20 @@ class WidenerTest : public KeeperTest {
     }
     return {0, std::nullopt};
   }
+  // What the node of each new column says of it.
+  static std::vector<CheckResult> Looked(const WidenWork& w, FsError code = FsError::kOk) {
+    std::vector<CheckResult> out;
+    for (const Column& c : w.to.info.columns) {
+      if (c.shard) out.push_back({c.shard, c.target, ItemResult{code, ""}});
+    }
+    return out;
+  }
+  void Say(Keeper& keeper, const CheckResult& said) {
+    EXPECT_TRUE(keeper.TakeChecked(NodeId(said.target.v), said).value()) << "shard " << said.shard.v;
+  }
+  void SayAllIsThere(Keeper& keeper, const WidenWork& w) {
+    for (const CheckResult& said : Looked(w)) Say(keeper, said);
+  }
   static WidenResult Done(const WidenWork& w) {
     WidenResult r;
     r.task = w.task;
@@ -46,6 +60,7 @@ TEST_F(WidenerTest, ANarrowStripeIsLaidOutOverAllColumnsAndItsReadersAreTold) {
   EXPECT_EQ(w->from.info.columns.size(), 3u);
   EXPECT_EQ(w->to.info.columns.size(), 5u);
   ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  SayAllIsThere(widener, *w);
   EXPECT_FALSE(Record(narrow.id)->info.narrow);
   EXPECT_EQ(Record(narrow.id)->info.columns.size(), 5u);
   EXPECT_EQ(store->Count(Counter::kGarbageShards), 0u);  // somebody may be reading them
@@ -70,6 +85,7 @@ TEST_F(WidenerTest, WhatWasBegunGoesOnAfterARestartAndWaitsForClaims) {
   const auto [node, w] = Find(next);
   ASSERT_TRUE(w);
   ASSERT_TRUE(next.TakeWidened(NodeId(node), Done(*w)).value());
+  SayAllIsThere(next, *w);
   host.claims_over = false;
   Ask(next);
   ex.RunFor(kSecond);
@@ -138,6 +154,117 @@ TEST_F(WidenerTest, WhatIsNotAsWrittenIsRefused) {
   result.digests = DigestsOfPieces(w->from.info, w->to.info, result.pieces);
   ASSERT_TRUE(widener.TakeWidened(NodeId(node), result).value());
   EXPECT_EQ(Record(narrow.id)->info, narrow);
+}
+
+// The node that lays a stripe out anew has tokens to write on the disks of others, and can tell the digests of what it should have
+// written.
+TEST_F(WidenerTest, EachNewColumnsOwnNodeSaysWhetherItIsThere) {
+  const StripeInfo narrow = Narrow();
+  uint64_t garbage = 0;
+  int tries = 0;
+  for (const FsError found : {FsError::kChecksum, FsError::kNoSuchShard, FsError::kUnavailable, FsError::kIo}) {
+    SCOPED_TRACE(static_cast<int>(found));
+    widener.Consider(*Record(narrow.id));
+    Ask(widener);
+    const auto [node, w] = Find(widener);
+    ASSERT_TRUE(w);
+    const WidenResult done = Done(*w);
+    ASSERT_TRUE(widener.TakeWidened(NodeId(node), done).value());
+    EXPECT_EQ(Record(narrow.id)->info, narrow) << "nobody but who wrote them has said that they are there";
+    EXPECT_EQ(Find(widener).first, 0u) << "it is made";
+    const std::vector<CheckResult> looked = Looked(*w);
+    for (size_t i = 0; i < looked.size(); ++i) {
+      const NodeWork work = WorkFor(widener, looked[i].target.v, 0);
+      ASSERT_EQ(work.checks.size(), 1u) << "without a slot, and again until it is reported";
+      EXPECT_EQ(work.checks[0].shard, looked[i].shard);
+      EXPECT_EQ(work.checks[0].target, looked[i].target);
+      EXPECT_EQ(work.checks[0].digest, done.digests[i]);
+    }
+    // Others cannot say so, nor can the same report again.
+    ASSERT_TRUE(widener.TakeChecked(NodeId(6), looked[0].target.v == 6 ? looked[1] : looked[0]).value());
+    ASSERT_TRUE(widener.TakeWidened(NodeId(node), done).value());
+    for (size_t i = 0; i + 1 < looked.size(); ++i) Say(widener, looked[i]);
+    EXPECT_EQ(Record(narrow.id)->info, narrow) << "one is missing";
+    EXPECT_TRUE(WorkFor(widener, looked[0].target.v).checks.empty()) << "it has answered";
+    CheckResult bad = looked.back();
+    bad.result.code = found;
+    Say(widener, bad);
+    EXPECT_EQ(Record(narrow.id)->info, narrow) << "it stays as it is";
+    EXPECT_EQ(store->Count(Counter::kGarbageShards), garbage += looked.size()) << "the new shards go";
+    EXPECT_EQ(given_up, ++tries);
+    EXPECT_FALSE(widener.TakeChecked(NodeId(bad.target.v), bad).value()) << "nobody waits for it any more";
+  }
+  // In order at last.
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  SayAllIsThere(widener, *w);
+  EXPECT_FALSE(Record(narrow.id)->info.narrow);
+  EXPECT_EQ(Record(narrow.id)->info.columns[0].digest, Done(*w).digests[0]);
+  EXPECT_EQ(given_up, tries);
+}
+
+TEST_F(WidenerTest, ANodeThatDoesNotSayWhatItHasIsDoneWithout) {
+  const StripeInfo narrow = Narrow();
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  const std::vector<CheckResult> looked = Looked(*w);
+  for (size_t i = 1; i < looked.size(); ++i) Say(widener, looked[i]);
+  ex.RunFor(kProveNs - kSecond);
+  Ask(widener);
+  EXPECT_EQ(given_up, 0);
+  ex.RunFor(kSecond);
+  Ask(widener);
+  EXPECT_EQ(given_up, 1);
+  EXPECT_EQ(widener.in_flight(), 0u);
+  EXPECT_EQ(Record(narrow.id)->info, narrow);
+  EXPECT_EQ(store->Count(Counter::kGarbageShards), looked.size());
+}
+
+TEST_F(WidenerTest, ANodeThatGoesBeforeItHasSaidSoIsDoneWithout) {
+  const StripeInfo narrow = Narrow();
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  const std::vector<CheckResult> looked = Looked(*w);
+  Say(widener, looked[0]);
+  ex.RunFor(60 * kSecond);
+  cluster.Tick(ex.NowNs(), ex.WallNs());
+  ASSERT_EQ(cluster.FindNode(NodeId(1))->state, NodeState::kDown);
+  Ask(widener);
+  EXPECT_EQ(given_up, 1) << "it may be back in minutes";
+  EXPECT_EQ(Record(narrow.id)->info, narrow);
+}
+
+// The old columns are there until then: nothing is lost. What was said of the new ones is not kept, and their node makes them again.
+TEST_F(WidenerTest, ARestartBeforeAllHaveSaidSoLosesNothing) {
+  const StripeInfo narrow = Narrow();
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
+  Say(widener, Looked(*w)[0]);
+  Widener next(Env(), &repairer, [] {});
+  {
+    Txn txn(*store);
+    ASSERT_TRUE(next.Load(txn).ok());
+  }
+  EXPECT_EQ(Record(narrow.id)->info, narrow);
+  EXPECT_FALSE(next.TakeChecked(NodeId(Looked(*w)[1].target.v), Looked(*w)[1]).value()) << "not asked";
+  const auto [again, same] = Find(next);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(again, node);
+  ASSERT_TRUE(next.TakeWidened(NodeId(node), Done(*same)).value());
+  SayAllIsThere(next, *same);
+  EXPECT_FALSE(Record(narrow.id)->info.narrow);
 }
 
 TEST_F(WidenerTest, WhatHasItsCopiesWaitsWhileOthersNeedRepair) {

@@ -92,6 +92,39 @@ def ask(address, certificate, method):
         return receive(t, names + size + payload)
 
 
+HERE = pathlib.Path(__file__).resolve().parent
+# Where services are that are not everybody's; what is not listed is there only if there are several metadata servers.
+ON_DATA = ("stria.v1.Data", "stria.v1.Backup")
+ON_META = ("stria.v1.Meta", "stria.v1.Admin", "stria.v1.Trust")
+
+
+def all_methods_times_all_roles(c, guest, watch):
+    """Whoever no row of the table names (proto/covers.h) is refused by each real server, by name and with the reason. Requests are empty, so
+    those who are let in are only asked for what changes nothing. Sessions are for clients, and are tried in the simulator."""
+    program = next(p for p in [HERE / "covers_list", HERE.parents[1] / "bazel-bin/test/cluster/covers_list"] if p.exists())
+    rows = json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+    node = next(p["address"] for p in c.processes() if p["kind"] == "node")
+    who = {"client": ("client guest", guest.trust), "monitor": ("monitor watch", watch.trust), "data": ("data n1", c.cluster / "trust/n1"),
+           "admin": ("admin", c.cluster / "meta/trust/admin"), "meta": ("meta", c.cluster / "meta/trust")}
+    asked = {"GetMap": c.meta, "Status": c.meta, "Locate": None}
+    refused = admitted = 0
+    for row in rows:
+        address = node if row["service"] in ON_DATA else c.meta if row["service"] in ON_META else None
+        if address is None:
+            continue
+        for role, (name, trust) in who.items():
+            may = role in row["alone"]
+            if may and row["method"].rsplit("/", 1)[1] not in asked:
+                continue
+            said = ask(address, trust / "node.pem", row["method"])
+            denied = f"may not ask for {row['method']}: it is for ".encode() in said
+            assert denied != may, f"{name} and {row['method']}: {said!r}"
+            assert may or name.encode() in said, f"it is not said who was refused {row['method']}: {said!r}"
+            refused, admitted = refused + denied, admitted + may
+    assert refused > 200 and admitted >= 6, f"{refused} refused, {admitted} admitted"
+    say(f"all methods times all roles: {refused} refused, by name and with the reason")
+
+
 def certificates(c):
     """Those that the metadata server knows and are not over; [] if it does not answer just now."""
     done = c.stria("cert", "ls", "--json", check=False)
@@ -273,6 +306,7 @@ def each_role_in_its_place(c, guest):
     done = subprocess.run([c.program("stria-data"), "--node-name", "n9", "--meta", c.meta, "--trust", c.cluster / "trust/n1", "--disk", place],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode != 0 and "n1" in done.stderr and "n9" in done.stderr, f"a node takes another's certificate: {done.stderr}"
+    all_methods_times_all_roles(c, guest, watch)
     assert all(n["state"] == "up" for n in c.status()["nodes"]) and good(c, "data", "n1"), "something was done"
     say("each role is refused what is of others, by name and with the reason")
 

@@ -5,6 +5,7 @@
 
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
+#include "proto/trust_stubs.h"
 #include "test/fuzz/mutate.h"
 
 namespace stria {
@@ -67,6 +68,9 @@ Attacker::Attacker(HostileWorld* world, uint64_t seed) : world_(world), rng_(see
 #undef X
 #define X(Name, Request, Reply) Add<Request, Reply>("/" + std::string(kDataServiceName) + "/" #Name, true);
   STRIA_DATA_METHODS(X)
+#undef X
+#define X(Name, Request, Reply) Add<Request, Reply>("/" + std::string(kTrustServiceName) + "/" #Name, false);
+  STRIA_TRUST_METHODS(X)
 #undef X
   AddPlausible();
 }
@@ -261,6 +265,9 @@ OpHeader Attacker::ValidHeader(bool mutation) {
   h.uid = h.gid = kStranger;
   h.timeout_ns = kSecond;
   h.term = world_->meta().term();
+  for (const auto& [_, seal] : seals_) {
+    if (h.seals.size() < kMaxRequestSeals) h.seals.push_back(seal);
+  }
   return h;
 }
 
@@ -305,6 +312,15 @@ void Attacker::AimHeader(OpHeader* h) {
     h->replay_next = orders[rng_.Below(std::size(orders))];
   }
   if (rng_.OneIn(3)) h->opened = rng_.OneIn(10) ? wild.opened : One(proofs_);
+  switch (world_->as() == Hostile::kConfined ? rng_.Below(12) : 12) {
+    case 0: h->seals.clear(); break;
+    case 1: h->seals = world_->strangers().SealsOfOthers(); break;
+    case 2: h->seals = {{One(roots_), wild.trace_id}}; break;
+    case 3:
+      if (!h->seals.empty()) h->seals[0].ino = One(roots_);  // one that it has, for another inode
+      break;
+    default: break;
+  }
   h->settle = rng_.OneIn(20);
   const int64_t waits[] = {kMillisecond, 20 * kMillisecond, 100 * kMillisecond, kSecond};
   h->timeout_ns = rng_.OneIn(50) ? wild.timeout_ns : waits[rng_.Below(std::size(waits))];

@@ -63,6 +63,8 @@ class Attacker {
   SessionId session() const { return session_; }
   // All that it ever had, the last ones.
   const std::deque<std::pair<SessionId, Epoch>>& sessions() const { return sessions_; }
+  // Seals of inodes that it was shown.
+  const std::map<InodeId, InodeSeal>& seals() const { return seals_; }
   // Tokens of root's that it has come by; they expire.
   void Steal(std::vector<std::string> tokens) { stolen_ = std::move(tokens); }
 
@@ -119,6 +121,7 @@ class Attacker {
     template <class T>
     void List(std::vector<T>&) {}
     void Whole(StripeGrant& v);
+    void Whole(InodeSeal& v) { a->seals_[v.ino] = v; }
   };
   struct Granted {
     ShardId shard;
@@ -184,6 +187,7 @@ class Attacker {
   std::vector<std::string> proofs_, tokens_, stolen_, names_;
   std::vector<Granted> granted_;
   std::vector<StripeInfo> allocated_;
+  std::map<InodeId, InodeSeal> seals_;
   size_t roots_stripes_ = 0, roots_shards_ = 0, first_own_ = 0;
 };
 

@@ -35,10 +35,10 @@ std::string Shown(const std::string& bytes) {
 class Campaign {
  public:
   explicit Campaign(const CampaignPlan& plan)
-      : plan_(plan), world_(plan.seed), attacker_(&world_, plan.seed), stub_(world_.to_meta()) {}
+      : plan_(plan), world_(plan.seed, plan.as), attacker_(&world_, plan.seed), stub_(world_.to_meta()) {}
 
   CampaignResult Run(const std::function<void(uint64_t)>& progress) {
-    if (!OpenSession()) Fail("the attacker gets no session of its own, as every client should");
+    if (HasSessions() && !OpenSession()) Fail("the attacker gets no session of its own, as every client should");
     before_ = Audit();
     for (uint64_t wave = 0; result_.failure.empty() && result_.requests < plan_.requests; ++wave) {
       if (wave % kWavesPerRenewal == 0 && !KeepSession(wave)) break;
@@ -62,8 +62,10 @@ class Campaign {
   }
 
   // ---- Its session ----
+  bool HasSessions() const { return plan_.as != Hostile::kNode; }
   bool OpenSession() {
     OpenSessionRequest r;
+    if (plan_.as == Hostile::kConfined) r.path = kOwnPath;
     r.header.cluster = world_.strangers().h().cluster;
     r.client_uuid = Uuid{66, 1};
     r.client = "mount of the hostile one";
@@ -88,6 +90,7 @@ class Campaign {
       world_.NoteStolen(tokens);
       attacker_.Steal(tokens);
     }
+    if (!HasSessions()) return true;
     RenewRequest renew;
     renew.header = attacker_.ValidHeader(false);
     bool lives = RunSim(world_.ex(), stub_.Renew(renew)).ok();
@@ -161,6 +164,9 @@ class Campaign {
   void Judge() {
     if (!result_.failure.empty()) return;
     if (const std::string changed = Difference(before_, Audit()); !changed.empty()) Fail("the attacker has changed what is not its own: " + changed);
+    for (const auto& [ino, _] : attacker_.seals()) {
+      if (const std::string told = world_.LeakOfSeal(ino); !told.empty()) Fail("the attacker is shown " + told);
+    }
   }
   void JudgeRarely() {
     if (const std::string bad = world_.CheckBytes(); !bad.empty()) Fail("the attacker has changed what is not its own: " + bad);

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "test/hostile/hostile_world.h"
+
 namespace stria {
 
 struct CampaignPlan {
   uint64_t seed = 1;
   uint64_t requests = 20'000;
+  Hostile as = Hostile::kClient;
   uint64_t wave = 16;  // requests that are under way together; 1 tells which one it was
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "test/hostile/campaign.h"
@@ -31,6 +32,8 @@ int Main(int argc, char** argv) {
   app.add_option("--seed", plan.seed, "Of all that is random (default 1)");
   app.add_option("--wave", plan.wave, "Requests under way together (default 16); 1 tells which one does what is found")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1000}));
+  app.add_option("--as", plan.as, "Who sends them: client (default), confined (may read one directory), node (a data server)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Hostile>{{"client", Hostile::kClient}, {"confined", Hostile::kConfined}, {"node", Hostile::kNode}}));
   CLI11_PARSE(app, argc, argv);
 #if !__has_feature(address_sanitizer)
   // What grows without bound ends this process, not others of the machine.

@@ -179,29 +179,65 @@ TEST(Hostile, WhatItHasFound) {
   }
 }
 
-TEST(Hostile, ReadsChangesAndExhaustsNothing) {
+CampaignResult RunAs(Hostile as, uint64_t requests) {
   CampaignPlan plan;
   plan.seed = 20'261'127;
+  plan.as = as;
+  plan.requests = requests;
   const CampaignResult r = RunCampaign(plan);
   std::string last;
   for (const std::string& shot : r.last) last += "\n  " + shot;
   EXPECT_EQ(r.failure, "") << "after " << r.requests << " requests of seed " << plan.seed << "; of the last ones it was one of" << last;
-  if (!r.failure.empty()) return;
-  EXPECT_EQ(r.requests, plan.requests);
-  // It got somewhere: what is refused at the door tests the door only.
-  for (const char* method : {"OpenSession", "Renew", "Poll", "Lookup", "GetAttr", "MakeNode", "Open", "ReadDir", "Allocate", "Commit", "GetExtents", "GetMap"}) {
-    const auto it = r.methods.find(std::string("/stria.v1.Meta/") + method);
+  if (r.failure.empty()) EXPECT_EQ(r.requests, plan.requests);
+  return r;
+}
+
+// It got somewhere: what is refused at the door tests the door only.
+void ExpectTaken(const CampaignResult& r, const std::string& service, const std::vector<const char*>& methods) {
+  for (const char* method : methods) {
+    const auto it = r.methods.find("/" + service + "/" + method);
     ASSERT_NE(it, r.methods.end()) << method;
     EXPECT_GT(it->second.taken, 0u) << method << " was never taken, of " << it->second.sent;
   }
-  // And nowhere where no client comes.
-  for (const char* method : {"/stria.v1.Meta/Admin", "/stria.v1.Meta/RegisterNode", "/stria.v1.Meta/Heartbeat", "/stria.v1.Admin/FsckRepair",
-                             "/stria.v1.Data/Inventory"}) {
-    const auto it = r.methods.find(method);
+}
+void ExpectRefused(const CampaignResult& r, const std::string& service, const std::vector<const char*>& methods) {
+  for (const char* method : methods) {
+    const auto it = r.methods.find("/" + service + "/" + method);
     ASSERT_NE(it, r.methods.end()) << method;
     EXPECT_GT(it->second.sent, 0u) << method;
     EXPECT_EQ(it->second.taken, 0u) << method;
   }
+}
+const std::string kMeta = kMetaServiceName, kAdmin = kAdminServiceName, kTrust = kTrustServiceName, kData = kDataServiceName;
+
+TEST(Hostile, ReadsChangesAndExhaustsNothing) {
+  const CampaignResult r = RunAs(Hostile::kClient, 20'000);
+  if (!r.failure.empty()) return;
+  ExpectTaken(r, kMeta, {"OpenSession", "Renew", "Poll", "Lookup", "GetAttr", "MakeNode", "Open", "ReadDir", "Allocate", "Commit", "GetExtents", "GetMap"});
+  // And nowhere where no client comes.
+  ExpectRefused(r, kMeta, {"Admin", "RegisterNode", "Heartbeat"});
+  ExpectRefused(r, kAdmin, {"FsckRepair", "ReadEvents"});
+  ExpectRefused(r, kTrust, {"MakeToken", "RevokeCertificate", "SetExport", "ChangeAuthority", "FollowAuthority"});
+  ExpectRefused(r, kData, {"Inventory"});
+}
+
+TEST(Hostile, NorWhoMayReadOneDirectory) {
+  const CampaignResult r = RunAs(Hostile::kConfined, 10'000);
+  if (!r.failure.empty()) return;
+  ExpectTaken(r, kMeta, {"OpenSession", "Renew", "Lookup", "GetAttr", "Open", "ReadDir", "GetExtents", "GetMap", "Status"});
+  ExpectRefused(r, kMeta, {"MakeNode", "SetAttr", "Commit", "Allocate", "Unlink", "Rmdir", "Rename", "Link", "SetXattr", "RemoveXattr", "Clone", "Admin", "Heartbeat"});
+  ExpectRefused(r, kAdmin, {"ReadEvents", "Files", "Upkeep"});
+  ExpectRefused(r, kTrust, {"MakeToken", "SetExport"});
+  ExpectRefused(r, kData, {"Write", "Seal", "Inventory"});
+}
+
+TEST(Hostile, NorADataServer) {
+  const CampaignResult r = RunAs(Hostile::kNode, 10'000);
+  if (!r.failure.empty()) return;
+  ExpectTaken(r, kMeta, {"GetMap"});
+  ExpectRefused(r, kMeta, {"OpenSession", "Commit", "Admin", "GetExtents", "Status"});
+  ExpectRefused(r, kAdmin, {"FsckRepair", "Files", "ReadEvents", "Upkeep"});
+  ExpectRefused(r, kTrust, {"MakeToken", "SetExport", "FollowAuthority"});
 }
 
 }  // namespace

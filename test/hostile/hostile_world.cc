@@ -8,27 +8,35 @@
 
 #include "common/exec/sim_run.h"
 #include "meta/model/families.h"
+#include "meta/ops/ops.h"
 
 namespace stria {
 namespace {
 
 constexpr uint64_t kShardBytes = 80'000;  // of each of root's on the disk: more than a block
-constexpr uint64_t kKeyOfRoot = 1, kKeyOfHostile = 13;
+constexpr uint64_t kKeyOfRoot = 1, kKeyOfStranger = 7, kKeyOfHostile = 13;
+constexpr char kReadOnly[] = "path=/own clients=wn7,wn13 access=ro squash=all";
 
 // What a peer may have. The servers' own constants are beside what they bound; these say what is promised.
 constexpr size_t kMostSessions = 64;
 constexpr size_t kMostAllocated = 4096;  // stripes, of each session
 constexpr size_t kMostHandlers = 20'000;  // within the longest time that a call may wait
 
-std::shared_ptr<const Peer> Client(const std::string& name, uint64_t key) {
+std::shared_ptr<const Peer> PeerOf(Role role, const std::string& name, uint64_t key) {
   auto peer = std::make_shared<Peer>();
-  peer->role = Role::kClient;
+  peer->role = role;
   peer->name = name;
   peer->address = "10.9.9." + std::to_string(key) + ":40000";
   peer->key_hash.fill(static_cast<uint8_t>(key));
   peer->serial = "0" + std::to_string(key);
   peer->not_after_s = INT64_MAX;
   return peer;
+}
+
+std::shared_ptr<const Peer> Client(const std::string& name, uint64_t key) { return PeerOf(Role::kClient, name, key); }
+
+std::shared_ptr<const Peer> Attacking(Hostile as) {
+  return as == Hostile::kNode ? PeerOf(Role::kData, kHostileNode, kKeyOfHostile) : Client(kHostileHost, kKeyOfHostile);
 }
 
 DispatchOptions Proved() {
@@ -52,13 +60,21 @@ std::string HexBytes(std::string_view bytes) {
   return out;
 }
 
-HostileWorld::HostileWorld(uint64_t seed)
-    : verifier_({TestKey()}), store_(seed), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
+HostileWorld::HostileWorld(uint64_t seed, Hostile as)
+    : as_(as),
+      strangers_(as == Hostile::kConfined ? Client("wn7", kKeyOfStranger) : nullptr, as == Hostile::kConfined ? kReadOnly : ""),
+      verifier_({TestKey()}),
+      store_(seed),
+      front_(&meta(), &meta(), meta().confined(), [this] { return meta().store(); }),
+      meta_dispatcher_(front_.meta(), Proved()),
+      admin_dispatcher_(front_.admin(), Proved()),
+      trust_dispatcher_(meta().trust().service(), Proved()),
       network_(std::make_unique<SimNetwork>(&ex(), seed)) {
   incarnation_ = meta().cluster().Map().incarnation;
-  network_->SetPeer(kHostileHost, Client(kHostileHost, kKeyOfHostile));
+  network_->SetPeer(kHostileHost, Attacking(as));
   meta_router_.Add(kMetaServiceName, &meta_dispatcher_);
   meta_router_.Add(kAdminServiceName, &admin_dispatcher_);
+  meta_router_.Add(kTrustServiceName, &trust_dispatcher_);
   network_->Serve(kMetaAddress, &meta_router_);
   to_meta_ = network_->MakeTransport(kHostileHost, kMetaAddress);
   store_.Start(ex());
@@ -128,12 +144,22 @@ std::vector<std::string> HostileWorld::TokensOfRoot() {
 
 // ---- Read ---------------------------------------------------------------------------------------------
 
-bool HostileWorld::OpensForReading(std::string_view token, ShardId shard) {
+bool HostileWorld::IsOfHostileNode(TargetId target) {
+  const ClusterMap map = meta().cluster().Map();
+  const TargetInfo* t = map.FindTarget(target);
+  return t != nullptr && map.FindNode(t->node) != nullptr && map.FindNode(t->node)->name == kHostileNode;
+}
+
+// Lets the attacker do what it is not to do with the shard. A node may read what it has to make others from, and do all with its own.
+bool HostileWorld::Opens(std::string_view token, ShardId shard) {
+  const uint8_t harmless = as_ == Hostile::kNode ? kTokenRead : 0;
+  const auto is_its_own = [&](TargetId target) { return as_ == Hostile::kNode && IsOfHostileNode(target); };
   if (token.size() >= kTokenBytes) {
     const std::string_view one = token.substr(0, kTokenBytes);
     const auto t = DecodeToken(one);
-    if (t.ok() && t->shard == shard && !stolen_.contains(one)) {
+    if (t.ok() && t->shard == shard && !stolen_.contains(one) && !is_its_own(t->target)) {
       for (const uint8_t right : {uint8_t{kTokenRead}, uint8_t{kTokenWrite}, uint8_t{kTokenDelete}}) {
+        if (right == harmless) continue;
         if (verifier_.Check(one, shard, t->target, right, NowS()).ok()) return true;
       }
     }
@@ -141,7 +167,7 @@ bool HostileWorld::OpensForReading(std::string_view token, ShardId shard) {
   if (token.size() < kBoundTokenBytes) return false;
   const std::string_view one = token.substr(0, kBoundTokenBytes);
   const auto t = DecodeBoundToken(one);
-  if (!t.ok() || t->shard != shard || stolen_.contains(one)) return false;
+  if (!t.ok() || t->shard != shard || stolen_.contains(one) || is_its_own(t->target) || (t->rights & ~harmless) == 0) return false;
   return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
     TokenUse use;
     use.shard = shard, use.target = t->target, use.holder = t->holder;
@@ -151,15 +177,22 @@ bool HostileWorld::OpensForReading(std::string_view token, ShardId shard) {
 }
 
 std::string HostileWorld::Leak(const std::string& answer) {
-  if (std::string told = strangers_.Leak(answer); !told.empty()) return told;
+  if (answer.find(kSecret) != answer.npos) return "a secret";
+  // A node is told where the columns of a stripe are to which it has one.
+  if (std::string told = as_ == Hostile::kNode ? "" : strangers_.Leak(answer); !told.empty()) return told;
   for (const Shard& s : shards_) {
     const std::string id(reinterpret_cast<const char*>(&s.shard.v), sizeof s.shard.v);
     // Both forms of a token have the shard behind a first byte.
     for (size_t at = answer.find(id, 1); at != answer.npos; at = answer.find(id, at + 1)) {
-      if (OpensForReading(std::string_view(answer).substr(at - 1), s.shard)) return "a token for root's shard " + std::to_string(s.shard.v);
+      if (Opens(std::string_view(answer).substr(at - 1), s.shard)) return "a token for root's shard " + std::to_string(s.shard.v);
     }
   }
   return "";
+}
+
+std::string HostileWorld::LeakOfSeal(InodeId shown) const {
+  const bool own = as_ == Hostile::kConfined && (shown == strangers_.own_dir() || shown == strangers_.stranger_file());
+  return own ? "" : "inode " + std::to_string(shown.v) + ", which its export does not show";
 }
 
 // ---- Changed ------------------------------------------------------------------------------------------
@@ -178,9 +211,11 @@ void HostileWorld::AddRows(Family family, const std::string& prefix, std::map<st
 void HostileWorld::AddCluster(std::map<std::string, std::string>* out) {
   const ClusterMap map = meta().cluster().Map();
   for (const NodeInfo& n : map.nodes) {
+    if (as_ == Hostile::kNode && n.name == kHostileNode) continue;
     (*out)["node " + std::to_string(n.id.v)] = n.uuid.ToString() + " " + n.name + " at " + n.address + " state " + std::to_string(static_cast<int>(n.state));
   }
   for (const TargetInfo& t : map.targets) {
+    if (as_ == Hostile::kNode && IsOfHostileNode(t.id)) continue;
     (*out)["target " + std::to_string(t.id.v)] = "of node " + std::to_string(t.node.v) + " " + t.disk_uuid.ToString() + " " + t.label + " state " +
                                                  std::to_string(static_cast<int>(t.state)) + (t.given_up ? " given up" : "") + " " + t.problem;
   }
@@ -206,19 +241,24 @@ std::map<std::string, std::string> HostileWorld::Audit(const std::vector<Session
   const Handles& roots = strangers_.handles();
   std::vector<InodeId> inodes = roots.All();
   inodes.push_back(strangers_.open_dir());
+  if (as_ == Hostile::kConfined) inodes.insert(inodes.end(), {strangers_.own_dir(), strangers_.stranger_file()});
+  const auto looked_at = [&](InodeId ino) {  // by whom it may: that moves its atime, and opens it
+    return ino == strangers_.open_dir() || ino == strangers_.own_dir() || ino == strangers_.stranger_file();
+  };
   const LeaseTable& leases = meta().leases();
   const SessionId root = strangers_.root().session;
   for (const InodeId ino : inodes) {
     for (const Family family : {Family::kDentries, Family::kParents, Family::kExtents, Family::kOrphans, Family::kXattrs, Family::kIntents}) {
       AddRows(family, InodeKey(ino), &out);
     }
-    if (ino == strangers_.open_dir()) continue;  // everybody may look at it: that moves its atime, and opens it
+    if (looked_at(ino)) continue;
     AddRows(Family::kInodes, InodeKey(ino), &out);
     const std::string name = std::to_string(ino.v);
     out["lease " + name] = std::to_string(static_cast<int>(leases.ModeOf(root, ino))) + (leases.IsWriter(root, ino) ? " writes" : "");
     out["open " + name] = std::any_of(hostile.begin(), hostile.end(), [&](SessionId s) { return leases.IsOpenBy(s, ino); }) ? "by the hostile one" : "";
   }
-  for (const StripeInfo& s : roots.stripes) {
+  if (as_ == Hostile::kNode) AddColumns(&out);
+  for (const StripeInfo& s : as_ == Hostile::kNode ? std::vector<StripeInfo>() : roots.stripes) {
     for (const Family family : {Family::kStripes, Family::kRefBytes, Family::kStripeRefs}) AddRows(family, StripeKey(s.id), &out);
     for (const Column& c : s.columns) {
       if (!c.shard) continue;
@@ -233,7 +273,28 @@ std::map<std::string, std::string> HostileWorld::Audit(const std::vector<Session
   out["session is served"] = strangers_.root().fenced ? "not any more" : "yes";
   out["the stranger's session"] = meta().sessions().Exists(strangers_.stranger().session) ? "lives" : "gone";
   AddCluster(&out);
+  // Exports, tokens to join with, certificates that were given and revoked (docs/formats.md).
+  for (const std::string prefix : {"P", "G", "C", "R"}) AddRows(Family::kCluster, prefix, &out);
   return out;
+}
+
+// What the node has of root's it may lose; then others make it again.
+void HostileWorld::AddColumns(std::map<std::string, std::string>* out) {
+  Txn txn(*meta().store());
+  for (const StripeInfo& s : strangers_.handles().stripes) {
+    const auto record = GetStripeRecord(txn, s.id);
+    CHECK(record.ok());
+    const std::string of = "stripe " + std::to_string(s.id.v);
+    (*out)[of] = *record && (*record)->info.columns.size() == s.columns.size() ? "as wide as it was" : "another";
+    for (size_t c = 0; *record && c < s.columns.size() && c < (*record)->info.columns.size(); ++c) {
+      if (IsOfHostileNode(s.columns[c].target)) continue;
+      const Column& now = (*record)->info.columns[c];
+      (*out)[of + " column " + std::to_string(c)] =
+          std::to_string(now.shard.v) + " on " + std::to_string(now.target.v) + " digest " + std::to_string(now.digest);
+      AddRows(Family::kTargetStripes, TargetShardKey(now.target, now.shard), out);
+      AddRows(Family::kGarbage, TargetShardKey(now.target, now.shard), out);
+    }
+  }
 }
 
 std::string HostileWorld::CheckBytes() {

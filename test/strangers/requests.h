@@ -290,6 +290,16 @@ inline void Each(const World&, const Use<RegisterNodeRequest>& use) {
   use(r);
   r.proof = TokenSigner(ClusterKey{1, {}}).ProveNode(r.uuid, r.name);
   use(r);
+  // Another node's number, or its disk.
+  r.name = "n3";
+  use(r);
+  r.uuid = Uuid{500, 77};
+  DiskHello disk;
+  disk.uuid = Uuid{1001, 1};
+  disk.label = "d1";
+  disk.capacity_bytes = disk.free_bytes = kGiB;
+  r.disks = {disk};
+  use(r);
 }
 inline void Each(const World&, const Use<HeartbeatRequest>& use) {
   for (uint32_t node = 1; node <= 5; ++node) {

@@ -10,8 +10,11 @@
 // all that belongs to them. What is left where nobody proves anything, so that the header says who asks, is in
 // WhatIsLeftToTheIdentityOfCallers, each with a proof that it is so.
 #include <algorithm>
+#include <concepts>
 
+#include "common/bound_token.h"
 #include "common/sanitized.h"
+#include "meta/exports/confined_front.h"
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
 #include "proto/sim_transport.h"
@@ -62,11 +65,15 @@ std::vector<Who> Headers() {
 // The server as a client with a certificate comes to it: over the network, through the dispatchers.
 class ProvedWay {
  public:
-  explicit ProvedWay(StrangersWorld& w) : net_(&w.h().ex, 42), meta_(w.h().server.get(), Proved()), admin_(w.h().server.get(), Proved()) {
+  explicit ProvedWay(StrangersWorld& w)
+      : net_(&w.h().ex, 42),
+        front_(w.h().server.get(), w.h().server.get(), w.h().server->confined(), [&w] { return w.h().server->store(); }),
+        meta_(front_.meta(), Proved()),
+        admin_(front_.admin(), Proved()) {
     router_.Add(kMetaServiceName, &meta_);
     router_.Add(kAdminServiceName, &admin_);
     net_.Serve("meta:7", &router_);
-    net_.SetPeer("stranger", w.stranger().peer);
+    net_.SetPeer("stranger", w.caller());
   }
   ~ProvedWay() { net_.Stop("meta:7"); }
   MetaService& Of(MetaService*) { return meta_stub_; }
@@ -79,6 +86,7 @@ class ProvedWay {
     return o;
   }
   SimNetwork net_;
+  ConfinedFront front_;
   MetaDispatcher meta_;
   AdminDispatcher admin_;
   Router router_;
@@ -99,11 +107,61 @@ std::vector<Who> HeadersOfOthers() {
   };
 }
 
+// What a client tries who is shown one directory.
+std::vector<Who> HeadersOfConfined() {
+  const auto guess = [](StrangersWorld& w) {
+    std::vector<InodeSeal> out;
+    for (const InodeId ino : w.handles().All()) out.push_back({ino, 0x5ec2e7});
+    return out;
+  };
+  return {
+      {"with seals of what he was shown", [](StrangersWorld& w, OpHeader* h) { h->seals = w.Seals(); }},
+      {"with seals of what another client was shown", [](StrangersWorld& w, OpHeader* h) { h->seals = w.SealsOfOthers(); }},
+      {"with seals that nobody gave", [guess](StrangersWorld& w, OpHeader* h) { h->seals = guess(w); }},
+      {"with seals, as a replay", [](StrangersWorld& w, OpHeader* h) { h->seals = w.Seals(), h->replay_order = 1, h->replay_next = 2; }},
+      {"with seals and a proof of root's", [](StrangersWorld& w, OpHeader* h) { h->seals = w.Seals(), h->opened = w.handles().proof; }},
+      {"with seals, without a session", [](StrangersWorld& w, OpHeader* h) { h->seals = w.Seals(), h->session = {}, h->epoch = {}, h->op_seq = {}; }},
+      {"with seals, as root", [](StrangersWorld& w, OpHeader* h) { h->seals = w.Seals(), h->uid = h->gid = 0; }},
+  };
+}
+
 std::string Text(const WireMessage& message) { return std::string(message.Bytes().Flatten().view()); }
 
 size_t NextTurn() {
   static size_t turns = 0;
   return turns++;
+}
+
+// Tokens by which shards can be written.
+bool MayWrite(const std::vector<StripeGrant>& stripes) {
+  for (const StripeGrant& g : stripes) {
+    for (const std::string& token : g.tokens) {
+      if (const auto t = DecodeBoundToken(token); t.ok() && (t->rights & ~kTokenRead) != 0) return true;
+      if (const auto t = DecodeToken(token); t.ok() && (t->rights & ~kTokenRead) != 0) return true;
+    }
+  }
+  return false;
+}
+
+// Of the node that asks, whose business it is.
+template <class Req>
+bool IsAbout(StrangersWorld& w, const std::string& node, const Req& r) {
+  const ClusterMap map = w.h().server->cluster().Map();
+  const auto is = [&](NodeId n) { return map.FindNode(n) != nullptr && map.FindNode(n)->name == node; };
+  const auto has = [&](TargetId t) { return map.FindTarget(t) != nullptr && is(map.FindTarget(t)->node); };
+  if constexpr (std::is_same_v<Req, ReportShardRequest>) {
+    for (const StripeInfo& s : w.handles().stripes) {
+      if (s.id == r.stripe && has(s.columns[r.column].target)) return true;
+    }
+  } else {
+    if constexpr (requires { { r.node } -> std::convertible_to<NodeId>; }) {
+      if (is(r.node)) return true;
+    }
+    if constexpr (requires { { r.target } -> std::convertible_to<TargetId>; }) {
+      if (has(r.target)) return true;
+    }
+  }
+  return false;
 }
 
 // To the server itself; or over `way`.
@@ -113,12 +171,22 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
   if (way != nullptr) {
     for (Who& who : HeadersOfOthers()) headers.push_back(std::move(who));
   }
+  if (!w.Seals().empty()) {
+    for (Who& who : HeadersOfConfined()) headers.push_back(std::move(who));
+  }
+  const auto& peer = w.caller();
+  const std::string own_node = peer && peer->role == Role::kData ? peer->name : "";
   const size_t turn = NextTurn();
   for (size_t i = 0; i < headers.size(); ++i) {
     if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method
     const Who& who = headers[i];
     w.Refresh();
-    std::map<std::string, std::string> before = w.Dump();
+    const auto dump = [&] {
+      std::map<std::string, std::string> all = w.Dump();
+      if (!own_node.empty()) all.merge(w.DumpCluster(own_node));
+      return all;
+    };
+    std::map<std::string, std::string> before = dump();
     int form = 0;
     requests::Each(w, requests::Use<Req>([&](Req r) {
       ++form;
@@ -127,6 +195,7 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
       r.header.uid = uid;
       who.wear(w, &r.header);
       if (uid == 0 && !r.header.session) return;  // see below
+      if (!own_node.empty() && IsAbout(w, own_node, r)) return;
       const std::string what = method + " " + who.name + ", form " + std::to_string(form);
       Service* const server = w.h().server.get();
       Service& service = way != nullptr ? way->Of(server) : *server;
@@ -134,9 +203,15 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
       std::string answer = reply.ok() ? "" : reply.error().message;
       if (reply.ok()) answer = Text(Encode(*reply));
       EXPECT_EQ(w.Leak(answer), "") << what;
+      if (reply.ok()) {
+        EXPECT_EQ(w.Outside(*reply), "") << what;
+        if constexpr (requires { reply->stripes[0].tokens; }) {
+          EXPECT_FALSE(!w.Seals().empty() && MayWrite(reply->stripes)) << what << ": a token to write, although he may only read";
+        }
+      }
       if (testing::Test::HasFailure()) return;
     }));
-    std::map<std::string, std::string> after = w.Dump();
+    std::map<std::string, std::string> after = dump();
     for (const auto& [key, value] : before) {
       if (after[key] != value) ADD_FAILURE() << method << " " << who.name << " changed " << key << " from " << value << " to " << after[key];
     }
@@ -183,6 +258,90 @@ TEST(Strangers, NorDoesASquashedRoot) {
 // A client with a certificate, who knows the numbers and epochs of others' sessions.
 TEST(Strangers, NorDoesAClientWithACertificate) {
   StrangersWorld w(TestPeer(Role::kClient, "wn7"));
+  ProvedWay way(w);
+  TryAll(w, kStranger, &way);
+}
+
+// One directory of the tree, for reading only, as nobody.
+constexpr char kReadOnly[] = "path=/own clients=wn7 access=ro squash=all";
+
+TEST(Strangers, NorDoesAClientOfOneDirectory) {
+  StrangersWorld w(TestPeer(Role::kClient, "wn7"), kReadOnly);
+  ProvedWay way(w);
+  TryAll(w, kStranger, &way);
+}
+
+TEST(Strangers, NorIsRootOfSuchAClientMore) {
+  StrangersWorld w(TestPeer(Role::kClient, "wn7"), kReadOnly);
+  ProvedWay way(w);
+  TryAll(w, 0, &way);
+}
+
+// What is refused above is refused for what it is about: he is served.
+TEST(Strangers, AClientOfOneDirectoryReadsThat) {
+  StrangersWorld w(TestPeer(Role::kClient, "wn7"), kReadOnly);
+  ProvedWay way(w);
+  MetaService& meta = way.Of(static_cast<MetaService*>(nullptr));
+  const auto header = [&] {
+    OpHeader h = Own(w);
+    h.seals = w.Seals();
+    return h;
+  };
+  const auto run = [&](auto task) { return w.stranger().Run(std::move(task)); };
+  const auto found = run(meta.Lookup({header(), w.own_dir(), "mine", InodeId()}));
+  ASSERT_TRUE(found.ok()) << found.error();
+  EXPECT_EQ(found->attr.ino, w.stranger_file());
+  const auto up = run(meta.Lookup({header(), w.own_dir(), "..", InodeId()}));
+  EXPECT_EQ(up.ok() ? up->attr.ino : InodeId(), w.own_dir());
+  const auto list = run(meta.ReadDir({header(), w.own_dir(), 0, 100, true}));
+  ASSERT_TRUE(list.ok()) << list.error();
+  EXPECT_EQ(list->entries.size(), 1u);
+  OpenRequest open;
+  open.header = header();
+  open.ino = w.stranger_file();
+  open.for_read = true;
+  EXPECT_TRUE(run(meta.Open(open)).ok());
+  open.for_write = true;
+  EXPECT_EQ(run(meta.Open(open)).code(), FsError::kRoFs);
+  const auto extents = run(meta.GetExtents({header(), w.stranger_file(), 0, kGiB}));
+  ASSERT_TRUE(extents.ok()) << extents.error();
+  ASSERT_EQ(extents->stripes.size(), 1u);
+  EXPECT_FALSE(extents->stripes[0].tokens.empty());
+  EXPECT_FALSE(MayWrite(extents->stripes));
+}
+
+// With a session or without: what a client is told of the cluster is the same, and none of it is of others.
+TEST(Strangers, WhatAClientMayAskAloneTellsNoMore) {
+  for (const char* exported : {"", kReadOnly}) {
+    SCOPED_TRACE(exported);
+    StrangersWorld w(TestPeer(Role::kClient, "wn7"), exported);
+    ProvedWay way(w);
+    MetaService& meta = way.Of(static_cast<MetaService*>(nullptr));
+    AdminService& admin = way.Of(static_cast<AdminService*>(nullptr));
+    for (const bool alone : {false, true}) {
+      SCOPED_TRACE(alone ? "alone" : "in a session");
+      OpHeader h = Own(w);
+      if (alone) h.session = {}, h.epoch = {}, h.op_seq = {};
+      const auto status = w.stranger().Run(meta.Status({h, InodeId()}));
+      ASSERT_TRUE(status.ok()) << status.error();
+      EXPECT_EQ(status->map.nodes.size(), 5u);
+      EXPECT_FALSE(status->sessions.empty());
+      for (const SessionInfo& s : status->sessions) EXPECT_EQ(s.owner, "wn7");
+      EXPECT_EQ(status->files + status->directories + status->stripes + status->live_bytes + status->inline_bytes + status->garbage_shards, 0u);
+      EXPECT_EQ(status->degraded_stripes + status->narrow_stripes + status->crowded_stripes + status->lost_stripes + status->thin_stripes, 0u);
+      EXPECT_TRUE(status->advice.empty() && status->layouts.empty() && status->repairs.empty() && status->removed.empty());
+      ReadEventsRequest events;
+      events.header = h;
+      events.limit = 10;
+      EXPECT_EQ(w.stranger().Run(admin.ReadEvents(events)).code(), FsError::kAccess);
+      EXPECT_TRUE(w.stranger().Run(meta.GetMap({h, InodeId()})).ok());
+    }
+  }
+}
+
+// Node n3 against the other nodes and their disks.
+TEST(Strangers, NorDoesADataServerOfTheOthersDisks) {
+  StrangersWorld w(TestPeer(Role::kData, "n3"));
   ProvedWay way(w);
   TryAll(w, kStranger, &way);
 }

@@ -1,4 +1,5 @@
-// A cluster with files of root that nobody else may touch, and a stranger: a caller of uid 65534 with a session of its own.
+// A cluster with files of root that nobody else may touch, and a stranger: a caller of uid 65534 with a session of its own. He has all of
+// the tree; or one directory by an export, and then all else is out of his sight, too.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,13 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "api/inodes_of.h"
+#include "api/trust_api.h"
 #include "meta/model/families.h"
 #include "meta/service/meta_testing.h"
 #include "proto/wire.h"
+#include "trust/inode_handle.h"
 
 namespace stria {
 
 inline constexpr uint32_t kStranger = 65534;
+inline constexpr char kOwnPath[] = "/own";
 // In everything that is told to root alone: names in closed directories, bytes, attributes, targets of symlinks.
 inline constexpr std::string_view kSecret = "SECRET";
 
@@ -46,15 +51,17 @@ struct Handles {
 
 class StrangersWorld {
  public:
-  // `stranger`: whom his connection proves; null: nobody, as at a server without certificates.
-  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr) {
-    stranger_.peer = std::move(stranger);
+  // `stranger`: whom his connection proves; null: nobody, as at a server without certificates. `exported`: the line by which he is
+  // given kOwnPath, and nothing else; "": he mounts "/" as everybody may.
+  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr, std::string exported = "")
+      : caller_(std::move(stranger)), exported_(std::move(exported)) {
+    if (caller_ && caller_->role == Role::kClient) stranger_.peer = caller_;
     for (uint64_t n = 1; n <= 5; ++n) {
       nodes_.push_back(std::make_unique<TestNode>(&h_, n));
       nodes_.back()->Start();
     }
     root_.Open();
-    stranger_.Open();
+    if (exported_.empty()) stranger_.Open();
     h_.ex.RunFor(5 * kSecond);
     Fill();
   }
@@ -62,13 +69,15 @@ class StrangersWorld {
     nodes_.clear();
     root_.Stop();
     stranger_.Stop();
+    other_.Stop();
   }
 
   MetaHarness& h() { return h_; }
   TestClient& root() { return root_; }
   TestClient& stranger() { return stranger_; }
+  const std::shared_ptr<const Peer>& caller() const { return caller_; }
   const Handles& handles() const { return handles_; }
-  InodeId own_dir() const { return own_dir_; }    // where everybody may make files
+  InodeId own_dir() const { return own_dir_; }    // where everybody may make files; what the stranger's export shows
   InodeId open_dir() const { return open_dir_; }  // root's, which everybody may list
 
   // The metadata server restarts; the stranger has not ended its replays. `squash`: root of clients is nobody from now on.
@@ -101,10 +110,46 @@ class StrangersWorld {
     if (restarted_ && !h_.server->sessions().replays().MayRepeat(stranger_.session, UINT64_MAX, h_.ex.NowNs())) Restart(squash_);
   }
 
+  // Of what the stranger was shown.
+  std::vector<InodeSeal> Seals() const { return SealsOf(stranger_.session, {own_dir_, stranger_file_}); }
+  // Of all that is root's, as a client of another export was shown it.
+  std::vector<InodeSeal> SealsOfOthers() const { return SealsOf(other_.session, handles_.All()); }
+  // "" unless he is told of an inode that his export does not show.
+  template <class Rep>
+  std::string Outside(const Rep& reply) const {
+    std::string out;
+    if constexpr (requires { ForEachInode(reply, [](InodeId, InodeUse) {}); }) {
+      ForEachInode(reply, [&](InodeId ino, InodeUse use) {
+        if (!exported_.empty() && ino && use == InodeUse::kNamed && ino != own_dir_ && ino != stranger_file_) out = "inode " + std::to_string(ino.v);
+      });
+    }
+    return out;
+  }
+
   // A file of the stranger, with bytes.
   InodeId stranger_file() const { return stranger_file_; }
   uint64_t VersionOf(InodeId ino) const { return versions_.contains(ino) ? versions_.at(ino) : 0; }
-  // Everything that is root's, as it is.
+  // What there is of the cluster that is not of node `except`.
+  std::map<std::string, std::string> DumpCluster(const std::string& except) {
+    std::map<std::string, std::string> out;
+    const ClusterMap map = h_.server->cluster().Map();
+    for (const NodeInfo& n : map.nodes) {
+      if (n.name == except) continue;
+      out["node " + n.name] = n.uuid.ToString() + " at " + n.address + " state " + std::to_string(static_cast<int>(n.state));
+    }
+    for (const TargetInfo& t : map.targets) {
+      if (map.FindNode(t.node) != nullptr && map.FindNode(t.node)->name == except) continue;
+      out["target " + std::to_string(t.id.v)] = "of node " + std::to_string(t.node.v) + " " + t.disk_uuid.ToString() + " state " +
+                                                std::to_string(static_cast<int>(t.state)) + (t.given_up ? " given up " : " ") + t.problem;
+    }
+    for (const Family family : {Family::kStripes, Family::kTargetStripes, Family::kGarbage, Family::kRepairs}) {
+      const auto rows = h_.server->store()->kv().Scan(static_cast<KvFamily>(family), "", std::string(64, '\xff'), 10'000);
+      EXPECT_TRUE(rows.ok());
+      for (const KvEntry& e : *rows) out[std::to_string(static_cast<int>(family)) + " " + Hex(e.first)] = Hex(e.second);
+    }
+    return out;
+  }
+  // Everything that is root's, as it is; and what a stranger has by an export for reading only.
   std::map<std::string, std::string> Dump() {
     std::map<std::string, std::string> out;
     for (KvFamily family = 0; family < kFamilies; ++family) {
@@ -167,7 +212,8 @@ class StrangersWorld {
       case Family::kOrphans:
       case Family::kXattrs:
       case Family::kIntents: {
-        const std::vector<InodeId> all = handles_.All();
+        std::vector<InodeId> all = handles_.All();
+        if (!exported_.empty() && family != Family::kInodes) all.insert(all.end(), {own_dir_, stranger_file_});
         return std::find(all.begin(), all.end(), InodeId(Number(key))) != all.end();
       }
       case Family::kStripes:
@@ -203,11 +249,44 @@ class StrangersWorld {
     const auto set = root_.Run(h_.server->SetXattr(r));
     EXPECT_TRUE(set.ok()) << set.error();
   }
+  std::vector<InodeSeal> SealsOf(SessionId session, const std::vector<InodeId>& inodes) const {
+    const auto bound = h_.server->confined()->BoundOf(session);
+    std::vector<InodeSeal> out;
+    for (const InodeId ino : inodes) {
+      if (bound) out.push_back({ino, SealInode(bound->key, ino).mac});
+    }
+    return out;
+  }
+  // The stranger has his export alone, and another client one of root's directory.
+  void MakeExports() {
+    OpHeader admin;
+    admin.cluster = h_.cluster;
+    admin.peer = TestPeer(Role::kAdmin, "pc1");
+    TrustService& service = *h_.server->trust().service();
+    for (const std::string& line : {exported_, std::string("path=/open clients=wn9 access=ro")}) {
+      const auto set = RunSim(h_.ex, service.SetExport({admin, line, false}));
+      ASSERT_TRUE(set.ok()) << set.error();
+    }
+    const auto removed = RunSim(h_.ex, service.RemoveExport({admin, "/", "", false}));
+    ASSERT_TRUE(removed.ok()) << removed.error();
+    stranger_.path = kOwnPath;
+    stranger_.Open();
+    ASSERT_EQ(stranger_.root, own_dir_);
+    other_.peer = TestPeer(Role::kClient, "wn9");
+    other_.path = "/open";
+    other_.Open();
+    ASSERT_EQ(Seals().size(), 2u);
+    ASSERT_EQ(SealsOfOthers().size(), handles_.All().size());
+  }
   // Inline bytes and a stripe, with digests that nobody can mistake.
   void Write(InodeId ino) {
     EXPECT_TRUE(root_.Run(h_.server->Commit(root_.InlineCommit(ino, 0, std::string(kSecret) + " bytes"))).ok());
+    const StripeInfo stripe = WriteStripe(ino);
+    handles_.stripes.push_back(stripe);
+  }
+  StripeInfo WriteStripe(InodeId ino) {
     const auto alloc = root_.Allocate(ino);
-    ASSERT_TRUE(alloc.ok()) << alloc.error();
+    EXPECT_TRUE(alloc.ok()) << alloc.error();
     CommitRequest c;
     c.header = root_.Mutation();
     c.ino = ino;
@@ -221,8 +300,8 @@ class StrangersWorld {
     e.stripe = c.stripes[0].id;
     c.extents = {e};
     const auto committed = root_.Run(h_.server->Commit(c));
-    ASSERT_TRUE(committed.ok()) << committed.error();
-    handles_.stripes.push_back(c.stripes[0]);
+    EXPECT_TRUE(committed.ok()) << committed.error();
+    return c.stripes[0];
   }
   void Fill() {
     open_dir_ = Make(kRootInode, "open", FileType::kDirectory, 0755);
@@ -274,18 +353,24 @@ class StrangersWorld {
     lock.lock.owner = 6;
     EXPECT_FALSE(root_.Run(h_.server->Lock(lock))->granted);
     handles_.session = root_.session;
+    // Who may only read has it from somebody else.
+    TestClient& maker = exported_.empty() ? stranger_ : root_;
     MakeNodeRequest own;
-    own.header = stranger_.Mutation();
-    own.header.uid = kStranger;
+    own.header = maker.Mutation();
+    own.header.uid = own.header.gid = kStranger;
     own.parent = own_dir_;
     own.name = "mine";
     own.mode = 0644;
-    const auto made = stranger_.Run(h_.server->MakeNode(own));
+    const auto made = maker.Run(h_.server->MakeNode(own));
     ASSERT_TRUE(made.ok()) << made.error();
     stranger_file_ = made->node.attr.ino;
-    CommitRequest bytes = stranger_.InlineCommit(stranger_file_, 0, "mine");
-    bytes.header.uid = kStranger;
-    ASSERT_TRUE(stranger_.Run(h_.server->Commit(bytes)).ok());
+    CommitRequest bytes = maker.InlineCommit(stranger_file_, 0, "mine");
+    bytes.header.uid = bytes.header.gid = kStranger;
+    ASSERT_TRUE(maker.Run(h_.server->Commit(bytes)).ok());
+    if (!exported_.empty()) {
+      WriteStripe(stranger_file_);
+      MakeExports();
+    }
     h_.ex.RunFor(5 * kSecond);
     for (InodeId ino : handles_.All()) {
       if (const auto attr = stranger_.GetAttr(ino); attr.ok()) versions_[ino] = attr->attr.version;
@@ -295,6 +380,9 @@ class StrangersWorld {
   MetaHarness h_;
   TestClient root_{&h_, 1};
   TestClient stranger_{&h_, 2};
+  TestClient other_{&h_, 3};  // of another export
+  const std::shared_ptr<const Peer> caller_;  // of any role; the stranger's session is a client's, or one of who proves nothing
+  const std::string exported_;
   std::vector<std::unique_ptr<TestNode>> nodes_;
   Handles handles_;
   InodeId own_dir_, open_dir_, stranger_file_;

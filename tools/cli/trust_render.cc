@@ -33,7 +33,7 @@ std::string RenderTokens(const std::vector<JoinTokenInfo>& tokens, int64_t now_s
   t.header = {"TOKEN", "ROLE", "NAME", "USED", "ENDS", "FROM", "ROOT"};
   t.right = {false, false, false, true};
   for (const JoinTokenInfo& i : tokens) {
-    t.rows.push_back({i.id, Role1(i.role), OrDash(i.name), std::to_string(i.used) + " of " + std::to_string(i.uses), UntilText(i.expires_s, now_s),
+    t.rows.push_back({i.id, Role1(i.role), OrDash(i.name.empty() ? i.names : i.name), std::to_string(i.used) + " of " + std::to_string(i.uses), UntilText(i.expires_s, now_s),
                       OrDash(absl::StrJoin(i.networks, ", ")), i.trusted_root ? "trusted" : "-"});
   }
   return RenderTable(t, 0);
@@ -41,13 +41,15 @@ std::string RenderTokens(const std::vector<JoinTokenInfo>& tokens, int64_t now_s
 
 Json TokenJson(const JoinTokenInfo& t) {
   return {{"id", t.id},           {"role", Role1(t.role)},      {"name", t.name},           {"uses", t.uses},
-          {"used", t.used},       {"networks", t.networks},     {"expires_s", t.expires_s}, {"trusted_root", t.trusted_root}};
+          {"used", t.used},       {"networks", t.networks},     {"expires_s", t.expires_s}, {"trusted_root", t.trusted_root},
+          {"names", t.names}};
 }
 
 std::string DescribeToken(const JoinTokenInfo& t, int64_t now_s) {
   std::string out = "lets ";
   if (!t.name.empty()) out += "the machine " + Printable(t.name) + " join as " + Role1(t.role) + ", once";
   else out += Count(t.uses, "machine", "machines") + " join as " + Role1(t.role) + ", each under its own name";
+  if (!t.names.empty()) out += " of the form " + Printable(t.names);
   if (!t.networks.empty()) out += ", from " + PrintableList(t.networks);
   if (t.trusted_root) out += "; their root counts as root";
   if (t.role == Role::kMeta) out += ", and be the cluster's authority, as all metadata servers are";

@@ -65,7 +65,7 @@ Result<Reply> List(const Context& ctx, const std::string& what, Task<Result<Repl
 
 struct TokenArgs {
   std::string role = "client";
-  std::string name;
+  std::string name, names;
   std::string ttl = "1h";
   uint32_t uses = 1;
   std::vector<std::string> networks;
@@ -113,6 +113,7 @@ int RunTokenMake(const Context& ctx, const TokenArgs& args) {
   if (!ttl.ok()) return ctx.Fail(ttl.error().WithContext("--ttl"));
   request.role = *role;
   request.name = args.name;
+  request.names = args.names;
   request.uses = args.uses;
   request.networks = args.networks;
   request.ttl_s = *ttl / kSecond;
@@ -166,12 +167,13 @@ void AddTokenVerbs(CLI::App& app, Context& ctx) {
   CLI::App* make = token->add_subcommand("make", "Make one, and print it");
   make->add_option("--role", args->role, "What the machine is to be: data, client (default), admin, monitor, meta (one more metadata server)");
   make->add_option("--name", args->name, "Its name, as n6 (default: it says its own)");
+  make->add_option("--names", args->names, "With --uses: the names that they may have, as 'wn*', with * and ?");
   make->add_option("--ttl", args->ttl, "How long it is good, as 1h or 7d (default 1h)");
-  make->add_option("--uses", args->uses, "For how many machines (default 1)")->check(CLI::Range(1u, kMaxJoinUses));
+  make->add_option("--uses", args->uses, "For how many machines (default 1); more: with --names")->check(CLI::Range(1u, kMaxJoinUses));
   make->add_option("--network", args->networks, "From where it can be used, as 10.3.0.0/16; more than one may be given (default: anywhere)");
   make->add_flag("--trusted-root", args->trusted_root, "Root of these clients counts as root, whatever the export squashes");
   make->add_option("--address", args->address, "HOST[:PORT] under which that machine reaches the metadata server");
-  AddCommon(make, ctx, "stria token make --role data --name n6 --ttl 1h\n  stria token make --role client --uses 500 --network 10.3.0.0/16 --ttl 7d");
+  AddCommon(make, ctx, "stria token make --role data --name n6 --ttl 1h\n  stria token make --role client --uses 500 --names 'wn*' --network 10.3.0.0/16 --ttl 7d");
   make->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunTokenMake(ctx, *args); }; });
 
   CLI::App* ls = token->add_subcommand("ls", "List those that were made, without their secrets");

@@ -75,6 +75,7 @@ TEST_F(TrustVerbsTest, ATokenIsTheOnlyLineOfItsOutput) {
     reply.token.id = "01ab23cd";
     reply.token.role = r.role;
     reply.token.name = r.name;
+    reply.token.names = r.names;
     reply.token.uses = r.uses;
     reply.authority = HexOf(Sha256Hash{7});
     reply.address = "meta.example:7000";
@@ -96,8 +97,9 @@ TEST_F(TrustVerbsTest, ATokenIsTheOnlyLineOfItsOutput) {
   EXPECT_EQ(seen.verifier, std::string(verifier.begin(), verifier.end()));
   EXPECT_NE(err_.str().find("stria join -"), std::string::npos);
   EXPECT_EQ(err_.str().find(line.substr(line.rfind(':'))), std::string::npos) << "what is said of it does not have the secret";
-  ASSERT_EQ(Run("token make --role client --uses 500 --network 10.3.0.0/16 --network fd00::/8 --trusted-root --address 10.0.0.1 --json"), 0) << err_.str();
+  ASSERT_EQ(Run("token make --role client --uses 500 --names 'wn*' --network 10.3.0.0/16 --network fd00::/8 --trusted-root --address 10.0.0.1 --json"), 0) << err_.str();
   EXPECT_EQ(seen.uses, 500u);
+  EXPECT_EQ(seen.names, "wn*");
   EXPECT_EQ(seen.networks, (std::vector<std::string>{"10.3.0.0/16", "fd00::/8"}));
   EXPECT_TRUE(seen.trusted_root);
   EXPECT_EQ(ParseJoinToken(Json::parse(out_.str())["token"].get<std::string>()).value().host, "10.0.0.1");
@@ -117,13 +119,14 @@ TEST_F(TrustVerbsTest, TokensAreListedAndRevoked) {
     t.id = "01ab23cd";
     t.role = Role::kClient;
     t.uses = 500;
+    t.names = "wn*";
     t.used = 3;
     t.networks = {"10.3.0.0/16"};
     reply.tokens = {t};
     return reply;
   };
   EXPECT_EQ(Run("token ls"), 0);
-  EXPECT_NE(out_.str().find("01ab23cd  client  -     3 of 500  over  10.3.0.0/16  -\n"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("01ab23cd  client  wn*   3 of 500  over  10.3.0.0/16  -\n"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("token ls --json"), 0);
   EXPECT_EQ(Json::parse(out_.str())[0]["used"], 3);
   std::vector<bool> dry;
