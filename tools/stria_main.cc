@@ -119,6 +119,7 @@ int main(int argc, char** argv) {
   if (const char* trust = std::getenv("STRIA_TRUST")) ctx.env_trust = trust;
   ctx.admin_socket = stria::kAdminSocket;
   ctx.mounts = stria::cli::ReadMounts();
+  ctx.own_ways = stria::cli::WaysOfThisMachine;
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
   return stria::cli::RunCommandLine(static_cast<int>(pointers.size()), pointers.data(), ctx);

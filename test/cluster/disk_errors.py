@@ -12,7 +12,7 @@ FILE_BYTES = 6 * MIB + 11
 
 def scenario():
     if not shutil.which("strace"):
-        return say("skipped: there is no strace to put errors in")
+        return say("SKIPPED: strace, which puts the errors in, is not installed (package strace)")
     with Cluster(nodes=6, disks=2, layout="raid5:4+1") as c:
         for i in range(FILES):
             c.write(f"f/{i}", FILE_BYTES + i)

@@ -1,12 +1,24 @@
 """Being told: a node dies and comes back, and `stria events` says each change once; `stria watch` runs a program for each of them
-exactly once, also if the watcher and the metadata server are started anew meanwhile, and if the program fails at first."""
+exactly once, also if the watcher and the metadata server are started anew meanwhile, and if the program fails at first. The unit
+stria-watch, with the file that docs/operations.md has for it, sends mail for each, too."""
 
 import json
 import os
+import pathlib
+import re
+import shlex
 import signal
 import subprocess
 
 from stria_cluster import MIB, Cluster, main, say, wait_for
+
+TOP = next(p for p in pathlib.Path(__file__).resolve().parents if (p / "WORKSPACE").exists())
+UNIT = TOP / "tools/package/debian/stria-client.stria-watch.service"
+SETTINGS = "/etc/default/stria-watch"
+SENDMAIL = """#!/bin/sh
+echo "words: $*" >> "{dir}/mails"
+cat >> "{dir}/mails"
+"""
 
 FILE_BYTES = 3 * MIB
 WAIT_S = 90
@@ -54,6 +66,53 @@ class Watcher:
         path = self.dir / "told"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(int(seq), kind, subject) for seq, kind, subject in (line.split(" ", 2) for line in lines)]
+
+
+class UnitWatcher:
+    """stria-watch as systemd starts it: the unit's own command in /, with no environment but that of its file, which is written by the
+    commands of docs/operations.md. Only paths are the test's, the metadata server's name, and what sends mail."""
+
+    def __init__(self, c):
+        self.c, self.dir = c, c.dir / "unit"
+        self.dir.mkdir()
+        self.sendmail, self.settings, self.process = self.dir / "sendmail", self.dir / "settings", None
+        self.sendmail.write_text(SENDMAIL.format(dir=self.dir))
+        self.sendmail.chmod(0o755)
+
+    def __enter__(self):
+        known = json.loads((self.c.cluster / "cluster.json").read_text())
+        document = (TOP / "docs/operations.md").read_text()
+        commands = [line for line in document.splitlines() if line.endswith(f"> {SETTINGS}")]
+        assert commands, f"docs/operations.md has no command that writes {SETTINGS}"
+        script = "\n".join(commands).replace(SETTINGS, str(self.settings)).replace("=pc1", f"={known['meta']}")
+        subprocess.run(["sh", "-ec", script], check=True)
+        settings = dict(shlex.split(line)[0].split("=", 1) for line in self.settings.read_text().splitlines())
+        unit = UNIT.read_text()
+        assert f"\nEnvironmentFile=-{SETTINGS}\n" in unit, "the unit reads another file"
+        command = re.search(r"^ExecStart=(.*)$", unit, re.M)[1].split()
+        places = {"/usr/bin/stria": [self.c.stria_path], "/var/lib/stria-watch/state": [self.dir / "state"],
+                  "$STRIA_WATCH": [*settings["STRIA_WATCH"].split(), "--sendmail", self.sendmail]}
+        words = [str(w) for word in command for w in places.get(word, [word])]
+        # Where the credentials are is not said in the file: on a PC they are in the usual place.
+        environment = {**settings, "STRIA_TRUST": known.get("trust", "off")}
+        with open(self.dir / "log", "ab") as log:
+            self.process = subprocess.Popen(words, cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_for("stria-watch has a state, or has ended", lambda: (self.dir / "state").exists() or self.process.poll() is not None, 30)
+        assert self.process.poll() is None, f"stria-watch ended with {self.process.poll()}: {(self.dir / 'log').read_text()}"
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.kill()
+            self.process.wait(60)
+
+    def mails(self):
+        path = self.dir / "mails"
+        return path.read_text() if path.exists() else ""
+
+    def await_mail(self, sentence):
+        wait_for(f"root has mail of '{sentence}'", lambda: sentence in self.mails(), WAIT_S, 0.5)
+        assert "words: -t -i" in self.mails() and "To: root" in self.mails(), self.mails()
 
 
 def events(c):
@@ -119,8 +178,9 @@ def scenario():
         for i in range(6):
             c.write(f"f/{i}", FILE_BYTES + i)
         c.wait_whole()
-        with Watcher(c) as watcher:
+        with UnitWatcher(c) as unit, Watcher(c) as watcher:
             began = a_node_dies_and_returns(c, watcher)
+            unit.await_mail("Node n3 is down")
             all_told_once(c, watcher, began)
             watcher.stop()
         c.verify()

@@ -45,7 +45,7 @@ def stopped_node(c):
 
 def slow_disk(c):
     if not shutil.which("strace"):
-        return say("skipped: there is no strace to make a disk slow")
+        return say("SKIPPED: strace, which makes a disk slow, is not installed (package strace)")
     shards = [p for p in c.shard_files("n3") if p.parts[-4] == "d1"]
     assert shards, "nothing is on n3:d1"
     paths = [word for p in shards for word in ("-P", str(p))]

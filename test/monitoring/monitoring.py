@@ -12,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import dashboard  # noqa: E402
 import told  # noqa: E402
+import yaml  # noqa: E402
 
 PROGRAMS = ("stria-meta", "stria-data", "stria-mount")
 
@@ -70,6 +71,48 @@ def check_that_faults_are_found(good, labels):
         assert spoil(change), "a fault of the dashboard is not found"
 
 
+def firing(tests):
+    """Alerts of which a test says that they fire."""
+    found = set()
+    for test in tests["tests"]:
+        for rule in test.get("alert_rule_test", []):
+            if rule["exp_alerts"]:
+                found.add(rule["alertname"])
+        for asked in test.get("promql_expr_test", []):
+            if re.search(r'\bALERTS\{[^}]*alertstate="firing"', asked["expr"]):
+                found |= {name for sample in asked["exp_samples"] if sample["value"] > 0 for name in re.findall(r'alertname="(\w+)"', sample["labels"])}
+    return found
+
+
+def quiet(tests):
+    """Alerts of which a test says that they do not fire."""
+    return {rule["alertname"] for test in tests["tests"] for rule in test.get("alert_rule_test", []) if not rule["exp_alerts"]}
+
+
+def alert_faults(rules, tests):
+    for rule in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
+        if rule["alert"] not in firing(tests):
+            yield f"no test in alerts_test.yml has the alert {rule['alert']} firing"
+        if rule["alert"] not in quiet(tests):
+            yield f"no test in alerts_test.yml has the alert {rule['alert']} quiet"
+
+
+def check_alerts():
+    """Each alert has a test where it fires, and one where it does not."""
+    rules, tests = (yaml.safe_load((told.DOCS / name).read_text()) for name in ("alerts.yml", "alerts_test.yml"))
+    for fault in alert_faults(rules, tests):
+        sys.exit(fault)
+    names = firing(tests)
+    assert len(names) > 20, "monitoring.py finds too few alerts that fire in alerts_test.yml"
+    for name in sorted(names):  # a test less is noticed
+        spoilt = copy.deepcopy(tests)
+        for test in spoilt["tests"]:
+            test["alert_rule_test"] = [rule for rule in test.get("alert_rule_test", []) if rule["alertname"] != name or not rule["exp_alerts"]]
+            for asked in test.get("promql_expr_test", []):
+                asked["exp_samples"] = [sample for sample in asked["exp_samples"] if f'alertname="{name}"' not in sample["labels"]]
+        assert list(alert_faults(rules, spoilt)) == [f"no test in alerts_test.yml has the alert {name} firing"], f"a missing test of {name} is not noticed"
+
+
 def main():
     check_parser()
     texts = rendered()
@@ -85,9 +128,7 @@ def main():
     for where, expression in expressions:
         for name in sorted(told.names_in(expression) - everything):
             sys.exit(f"{where} asks for {name}, and no program tells it")
-    tested = set(re.findall(r"Stria\w+", (told.DOCS / "alerts_test.yml").read_text()))
-    for name in re.findall(r"- alert: (\w+)", (told.DOCS / "alerts.yml").read_text()):
-        assert name in tested, f"alert {name} has no test in alerts_test.yml"
+    check_alerts()
     check_dashboard(everything)
     told.promtool("check", "rules", told.DOCS / "alerts.yml")
     told.promtool("test", "rules", told.DOCS / "alerts_test.yml")

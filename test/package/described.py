@@ -43,6 +43,10 @@ COMPLETED = {
     "stria status --timeout ": set(),
     "stria dev mount --node ": {"n1", "n2"},
     "stria split --nodes=n1": {"n1"},
+    "stria split --format ": {"json", "slurm", "condor", "dask", "parallel"},
+    "stria token make --role ": {"data", "client", "admin", "monitor", "meta"},
+    "stria top --by ": {"client", "job"},
+    "stria stats --by=": {"job"},
     "stria-meta --log-level w": {"warning"},
     "stria-meta --data f": {"folder"},
     "stria-web --replay f": {"folder"},
@@ -60,6 +64,13 @@ COMPLETED_BY_ZSH = {
     "stria-data --log-level ": set(describe.LEVELS.split()),
 }
 problems = []
+skipped = set()
+
+
+def is_here(checker):
+    if shutil.which(checker) is None:
+        skipped.add(checker)
+    return checker not in skipped
 
 
 def expect(right, what):
@@ -109,7 +120,7 @@ def check_man(tree, path):
     if name in ("stria-meta", "stria-data"):
         for key in settings.keys_of(DOCUMENT, name):
             expect(f"\\fB{key}\\fR" in text, f"the man page of {name} does not have the key {key}")
-    if shutil.which("groff"):
+    if is_here("groff"):
         said = run("groff", "-man", "-Tutf8", "-ww", "-z", path).stderr.strip()
         expect(not said, f"groff complains of {path.name}: {said[:300]}")
 
@@ -148,6 +159,15 @@ class Shell:
         return {w for w in done.stdout.split("\n") if w.startswith("FILES" if "FILES" in done.stdout else words[-1])} - {""}
 
 
+def options_with_choices(trees):
+    """(line, words that may come next) for each option that says itself which values it takes."""
+    found = [(f"{' '.join([tree['name'], *words])} {name} ", set(choices[1].split(",")))
+             for tree in trees for words, verb in describe.all_verbs(tree) for o in verb["options"] for name in o["names"]
+             if (choices := re.fullmatch(r"[A-Z]+:\{(.*)\}", o["type"]))]
+    assert len(found) > 8, "options do not say any more which values they take: described.py has to be taught how they do now"
+    return found
+
+
 def check_bash(trees, shell):
     def completes(line, right):
         got = shell.bash(line)
@@ -159,7 +179,7 @@ def check_bash(trees, shell):
             if verb["verbs"]:
                 completes(line + " ", {v["name"] for v in verb["verbs"]})
             completes(line + " --", {n for o in verb["options"] for n in o["names"] if n.startswith("--")})
-    for line, right in COMPLETED.items():
+    for line, right in [*COMPLETED.items(), *options_with_choices(trees)]:
         completes(line, right)
     expect(not (shell.files / "made").exists(), "what is typed is run")
     shell.bash("stria node drain --meta pc9:7424 ")
@@ -167,13 +187,16 @@ def check_bash(trees, shell):
     expect("--meta pc9:7424" in asked and "status --json" in asked, f"completing nodes of --meta asks {asked!r}")
 
 
-def check_zsh(out, shell):
-    if shutil.which("zsh") is None:
+def check_zsh(trees, out, shell):
+    if not is_here("zsh"):
         return
     for path in sorted((out / "completion/zsh").iterdir()):
         said = run("zsh", "-f", "-n", path)
         expect(said.returncode == 0 and not said.stderr, f"zsh complains of {path.name}: {said.stderr}")
     for line, right in COMPLETED_BY_ZSH.items():
+        got = shell.zsh(line)
+        expect(got == right, f"zsh offers {sorted(got)} for '{line}', not {sorted(right)}")
+    for line, right in options_with_choices(trees):
         got = shell.zsh(line)
         expect(got == right, f"zsh offers {sorted(got)} for '{line}', not {sorted(right)}")
 
@@ -223,8 +246,10 @@ def main():
             check_man(tree, out / f"man/{tree['name']}.{describe.SECTIONS.get(tree['name'], 8)}")
         shell = Shell(out)
         check_bash(trees, shell)
-        check_zsh(out, shell)
+        check_zsh(trees, out, shell)
         check_settings(out)
+    for checker in sorted(skipped):
+        print(f"SKIPPED: {checker} is not installed (package {checker})")
     for problem in problems:
         print(problem)
     if problems:

@@ -213,6 +213,20 @@ TEST_F(CliTest, StatusCodes) {
       << out_.str();
 }
 
+TEST_F(CliTest, TheClusterOfThisMachinesSettings) {
+  env_ = "";
+  own_ways_ = {{"/etc/fstab for /data", {"live:7424"}, "/srv/trust", ""}};
+  EXPECT_EQ(Run("status"), 0) << err_.str();
+  EXPECT_EQ(trust_, "/srv/trust");
+  EXPECT_EQ(Run("status --meta dead"), 69) << "what is said on the command line goes before";
+  env_ = "dead";
+  EXPECT_EQ(Run("status"), 69) << "and so does the environment";
+  env_ = "";
+  own_ways_.push_back({"/etc/fstab for /other", {"other:7424"}, "", ""});
+  EXPECT_EQ(Run("status"), 69);
+  EXPECT_NE(err_.str().find("/etc/fstab for /data names live:7424, and /etc/fstab for /other names other:7424: give --meta"), std::string::npos) << err_.str();
+}
+
 TEST_F(CliTest, WhichCluster) {
   env_ = "";
   EXPECT_EQ(Run("status"), 69);

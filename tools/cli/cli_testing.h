@@ -115,6 +115,7 @@ class CliTest : public testing::Test {
     ctx.cwd = "/somewhere";
     ctx.env_meta = env_;
     ctx.mounts = mounts_;
+    if (!own_ways_.empty()) ctx.own_ways = [this] { return own_ways_; };
     if (ask_) ctx.ask_mount = ask_;
     if (tell_) ctx.tell_mount = tell_;
     ctx.connector = [this](const std::string& trust) -> Result<Reach> {
@@ -146,6 +147,7 @@ class CliTest : public testing::Test {
   std::vector<UpkeepRequest> asked_;
   std::function<bool(const std::string&)> confirm_;
   StatusReply status_ = SampleStatus();
+  std::vector<doctor::Way> own_ways_;
   std::vector<StriaMount> mounts_ = {{"/mnt", {"live"}}};
   std::function<Result<std::string>(const std::string&, const std::string&)> ask_;
   std::function<Result<void>(const std::string&, const std::string&, const std::string&)> tell_;

@@ -8,12 +8,14 @@
 #include "common/program.h"
 #include "common/sentence.h"
 #include "tools/cli/dev/dev_trust.h"
+#include "tools/cli/setup/data_node.h"
 
 namespace stria::cli {
 namespace {
 
 constexpr char kFooter[] =
-    "The cluster is the one of --meta, of $STRIA_META, or of the mount that the command is run in.\n"
+    "The cluster is the one of --meta, of $STRIA_META, or of the mount that the command is run in; else of a metadata server here;\n"
+    "else the only one that /etc/stria/data.toml and /etc/fstab name.\n"
     "Its credentials are those of --trust, of $STRIA_TRUST, or in /etc/stria/trust.\n"
     "\n"
     "Exit codes: 0 ok; 1 degraded, or the cluster refused; 2 data at risk, or problems found;\n"
@@ -88,8 +90,13 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
     if (!addresses.empty() || place.empty()) continue;
     if (const StriaMount* m = MountOf(mounts, place)) addresses = m->addresses;
   }
-  const std::string credentials = CredentialsNear(near, addresses);
+  std::string credentials = CredentialsNear(near, addresses);
   if (addresses.empty() && !admin_socket.empty() && access(admin_socket.c_str(), W_OK) == 0) addresses = {"unix:" + admin_socket};
+  if (addresses.empty() && own_ways) {
+    ASSIGN_OR_RETURN(doctor::Way way, doctor::TheOnlyOne(own_ways()));
+    addresses = std::move(way.metas);
+    if (credentials.empty()) credentials = std::move(way.trust);
+  }
   if (addresses.empty()) {
     return Error(FsError::kUnavailable,
                  "which cluster? Give --meta HOST[:PORT], set STRIA_META, or run this inside a mount of Stria");
@@ -118,6 +125,14 @@ bool Context::HasOnlyTheMount(const std::string& near) const {
   const Result<Reach> reach = connector(CredentialsNear(near, mount->addresses));
   // Those of a cluster of `stria dev` may be another user's.
   return reach.ok() ? !reach->note.empty() : reach.code() == FsError::kAccess || reach.code() == FsError::kPerm;
+}
+
+std::vector<doctor::Way> WaysOfThisMachine() {
+  std::vector<std::string> metas;
+  if (const Result<std::string> text = ThisMachine()->ReadFile(kDataSettingsFile); text.ok()) {
+    if (const Result<DataSettings> data = ReadDataSettings(*text, kDataSettingsFile); data.ok()) metas = data->meta;
+  }
+  return doctor::WaysToCluster(metas, kDataSettingsFile, "", {}, doctor::ReadFstab());
 }
 
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {

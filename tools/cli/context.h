@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tools/cli/cluster_client.h"
+#include "tools/cli/doctor/ways.h"
 #include "tools/cli/joining.h"
 #include "tools/cli/json.h"
 #include "tools/cli/mounts.h"
@@ -43,6 +44,8 @@ struct Context {
   std::string env_trust;     // $STRIA_TRUST
   std::string admin_socket;  // of a metadata server on this machine, if it is there: the cluster where nothing tells of another
   std::vector<StriaMount> mounts;
+  // To the clusters that this machine's settings name: of several none is taken. Unset: there are none.
+  std::function<std::vector<doctor::Way>()> own_ways;
   // Attributes of files in mounts.
   std::function<Result<std::string>(const std::string& path, const std::string& name)> ask_mount = AskMount;
   std::function<Result<void>(const std::string& path, const std::string& name, const std::string& value)> tell_mount = TellMount;
@@ -58,8 +61,8 @@ struct Context {
   // The verb that was asked for; gives the exit code.
   std::function<int()> run;
 
-  // The cluster of --meta, $STRIA_META, the mount of `near` (a path without symlinks), or the mount that the command runs in;
-  // in this order. kNoEnt with the remedy when there is none.
+  // The cluster of --meta, $STRIA_META, the mount of `near` (a path without symlinks), the mount that the command runs in, the metadata
+  // server of this machine, or its settings; in this order. kUnavailable with the remedy when there is none.
   // With the credentials of --trust, $STRIA_TRUST, the `stria dev` cluster that `near` or the command is in, or the usual place.
   Result<std::unique_ptr<ClusterClient>> Connect(const std::string& near = "") const;
   // True if nobody has named a cluster or credentials on the command line, and this user has none for the mount of `near`: then files
@@ -72,6 +75,9 @@ struct Context {
   int Fail(const Error& e) const;
   int Fail(int exit_code, const Error& e) const;
 };
+
+// Of /etc/stria/data.toml and /etc/fstab: what only root writes.
+std::vector<doctor::Way> WaysOfThisMachine();
 
 // Adds --json, --meta, --timeout and an example to a verb.
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);

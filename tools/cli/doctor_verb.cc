@@ -57,7 +57,9 @@ Own ReadOwn(Machine* machine, Facts* facts) {
 
 // As other commands find it; where nothing tells them, as what runs or is mounted on this machine does. `way`: which of these that was.
 Result<std::unique_ptr<ClusterClient>> ReachCluster(const Context& ctx, const Own& own, Facts* facts, doctor::Way* way) {
-  Result<std::unique_ptr<ClusterClient>> client = ctx.Connect();
+  Context plain = ctx;
+  plain.own_ways = nullptr;  // here they are ways like the others
+  Result<std::unique_ptr<ClusterClient>> client = plain.Connect();
   if (client.ok() || !ctx.meta.empty() || !ctx.env_meta.empty()) return client;
   const std::string node_trust = access(kNodeTrust, F_OK) == 0 ? kNodeTrust : "";
   const std::vector<doctor::Way> ways = doctor::WaysToCluster(own.data.meta, kDataSettingsFile, node_trust, ctx.mounts, doctor::ReadFstab());

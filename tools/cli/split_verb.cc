@@ -190,7 +190,8 @@ void AddSplitVerb(CLI::App& app, Context& ctx) {
   CLI::App* split = app.add_subcommand("split", "Work lists: each node gets the data it holds, none much more than others");
   split->add_option("PATHS", args->paths, "Files and directories of a mount")->required();
   split->add_option("--by", args->by, "host")->check(CLI::IsMember({"host"}));
-  split->add_option("--format", args->format, "json, slurm, condor, dask or parallel (default json)");
+  split->add_option("--format", args->format, "json, slurm, condor, dask or parallel (default json)")
+      ->check(CLI::IsMember({"json", "slurm", "condor", "dask", "parallel"}));
   split->add_option("--align", args->align, "Cut at: none (anywhere), file (nowhere), root (clusters of a tree)")
       ->check(CLI::IsMember({"none", "file", "root"}));
   split->add_option("--tree", args->tree, "With --align root: the TTree or RNTuple (default: the one with most entries)");

@@ -107,11 +107,9 @@ Result<std::string> TokenText(const std::string& address, const MakeTokenReply& 
 
 int RunTokenMake(const Context& ctx, const TokenArgs& args) {
   MakeTokenRequest request;
-  const std::optional<Role> role = ParseRole(args.role);
-  if (!role) return ctx.Fail(Error(FsError::kInval, "'" + Printable(args.role) + "' is no role; there are: data, client, admin, monitor, meta"));
   const Result<int64_t> ttl = ParseDuration(args.ttl);
   if (!ttl.ok()) return ctx.Fail(ttl.error().WithContext("--ttl"));
-  request.role = *role;
+  request.role = *ParseRole(args.role);  // which is one of those that the option takes
   request.name = args.name;
   request.names = args.names;
   request.uses = args.uses;
@@ -165,7 +163,8 @@ void AddTokenVerbs(CLI::App& app, Context& ctx) {
 
   auto args = std::make_shared<TokenArgs>();
   CLI::App* make = token->add_subcommand("make", "Make one, and print it");
-  make->add_option("--role", args->role, "What the machine is to be: data, client (default), admin, monitor, meta (one more metadata server)");
+  make->add_option("--role", args->role, "What the machine is to be: data, client (default), admin, monitor, meta (one more metadata server)")
+      ->check(CLI::IsMember({"data", "client", "admin", "monitor", "meta"}));
   make->add_option("--name", args->name, "Its name, as n6 (default: it says its own)");
   make->add_option("--names", args->names, "With --uses: the names that they may have, as 'wn*', with * and ?");
   make->add_option("--ttl", args->ttl, "How long it is good, as 1h or 7d (default 1h)");

@@ -5,6 +5,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -21,8 +22,7 @@ LEVELS = "debug info warning error off"
 ARGUMENTS = {"NODE": NODES, "DISK": DISKS, "ID": f"{NODES} {DISKS}", "SPEC": "raid5:4+1 raid6:4+2 raid1:2 raid1:3", "RATE": "none",
              "INODE": ANYTHING, "NAME": ANYTHING}
 OPTIONS = {"--node": NODES, "--nodes": NODES, "--node-name": ANYTHING, "--log-level": LEVELS, "--place": "spread local node:",
-           "--align": "none file root", "--data-security": "privacy integrity auth", "--format": "json slurm condor dask parallel", "--by": "host",
-           "--layout": ARGUMENTS["SPEC"], "--wait": "forever", "-o": "ro nosuid nodev noexec timeout= wait=forever node= memory= log_file= "
+           "--data-security": "privacy integrity auth", "--layout": ARGUMENTS["SPEC"], "--wait": "forever", "-o": "ro nosuid nodev noexec timeout= wait=forever node= memory= log_file= "
            "metrics= metrics_file= log_level= async_close sync passthrough trust= data_security="}
 # Values that are numbers, addresses or words of one's own.
 OPTIONS |= {o: ANYTHING for o in ("--meta", "--timeout", "--memory", "--listen", "--grpc-listen", "--address", "--metrics", "--interval", "--count", "--limit",
@@ -36,6 +36,16 @@ OPTIONS_OF = {("dev up", "--nodes"): ANYTHING, ("dev mount", "--options"): OPTIO
 def values(path, name):
     own = OPTIONS_OF.get((path, name))
     return own if own is not None else OPTIONS.get(name, ARGUMENTS.get(name, ""))
+
+
+def choices(option):
+    """Of an option that takes one of some words those, as it says itself: TEXT:{client,job}."""
+    found = re.search(r"\{(.+)\}", option["type"])
+    return found[1].split(",") if found else []
+
+
+def values_of_option(path, option):
+    return " ".join(choices(option)) or next((v for v in (values(path, name) for name in reversed(option["names"])) if v), "")
 
 
 def tree_of(program):
@@ -310,7 +320,7 @@ def tables(tree):
         following[path + " --"] = " ".join(n for o in verb["options"] for n in o["names"] if n.startswith("--"))
         for o in verb["options"]:
             for n in o["names"] if o["takes_value"] else []:
-                kinds[f"{path} {n}"] = next((v for v in (values(path, m) for m in reversed(o["names"])) if v), "")
+                kinds[f"{path} {n}"] = values_of_option(path, o)
         for i, a in enumerate(verb["arguments"]):
             kinds[f"{path} #{'many' if a['many'] else i}"] = values(path, a["name"])
     return following, kinds

@@ -52,4 +52,20 @@ std::vector<Way> WaysToCluster(const std::vector<std::string>& data_metas, const
   return out;
 }
 
+Result<Way> TheOnlyOne(std::vector<Way> ways) {
+  if (ways.empty()) return Way();
+  Way one = std::move(ways.front());
+  ways.erase(ways.begin());
+  const auto is_of_one = [&one](const Way& w) { return std::ranges::find_first_of(w.metas, one.metas) != w.metas.end(); };
+  // One that is taken in may be what another has in common.
+  for (auto next = ways.begin(); (next = std::ranges::find_if(ways, is_of_one)) != ways.end(); ways.erase(next)) {
+    for (std::string& a : next->metas) {
+      if (std::ranges::find(one.metas, a) == one.metas.end()) one.metas.push_back(std::move(a));
+    }
+  }
+  if (ways.empty()) return one;
+  return Error(FsError::kUnavailable, "which cluster? " + one.by + " names " + one.metas.front() + ", and " + ways.front().by + " names " +
+                                          ways.front().metas.front() + ": give --meta HOST[:PORT], or set STRIA_META");
+}
+
 }  // namespace stria::cli::doctor

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
 #include "tools/cli/doctor/gather.h"
 #include "tools/cli/mounts.h"
 
@@ -23,5 +24,9 @@ struct Way {
 // of /etc/fstab says. Of ways to the same metadata servers the first counts; what is no address is left out.
 std::vector<Way> WaysToCluster(const std::vector<std::string>& data_metas, const std::string& data_file, const std::string& data_trust,
                                const std::vector<StriaMount>& mounts, const std::vector<MountLine>& fstab);
+
+// Of ways that name a server in common, which are to one cluster, one that has all of their servers and the first one's credentials; without
+// any metas if there are no ways. kUnavailable with the remedy if they are to several clusters.
+Result<Way> TheOnlyOne(std::vector<Way> ways);
 
 }  // namespace stria::cli::doctor

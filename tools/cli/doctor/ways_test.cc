@@ -50,5 +50,22 @@ TEST(WaysToCluster, LinesOfMountsThatAreNotThere) {
   EXPECT_EQ(ways[1].metas, (Metas{"[fd00::1]:7000"}));
 }
 
+TEST(TheOnlyOne, NoneAndOne) {
+  EXPECT_EQ(TheOnlyOne({}).value(), Way());
+  const Way one = {kFile, {"pc1:7424"}, "/t", ""};
+  EXPECT_EQ(TheOnlyOne({one}).value(), one);
+}
+
+TEST(TheOnlyOne, ServersOfOneCluster) {
+  const std::vector<Way> ways = {{kFile, {"pc1:7424"}, "", ""}, {"/etc/fstab for /b", {"pc3:7424"}, "/b", ""}, {"/etc/fstab for /a", {"pc3:7424", "pc2:7424", "pc1:7424"}, "/a", ""}};
+  EXPECT_EQ(TheOnlyOne(ways).value(), (Way{kFile, {"pc1:7424", "pc3:7424", "pc2:7424"}, "", ""}));
+}
+
+TEST(TheOnlyOne, NoneOfSeveralClusters) {
+  const Result<Way> one = TheOnlyOne({{kFile, {"pc1:7424"}, "", ""}, {"/etc/fstab for /b", {"pc9:7424"}, "", ""}});
+  EXPECT_EQ(one.code(), FsError::kUnavailable);
+  EXPECT_EQ(one.error().message, "which cluster? /etc/stria/data.toml names pc1:7424, and /etc/fstab for /b names pc9:7424: give --meta HOST[:PORT], or set STRIA_META");
+}
+
 }  // namespace
 }  // namespace stria::cli::doctor
