@@ -1,4 +1,4 @@
-"""stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, a subdirectory as root,
+"""stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, names that a terminal would obey, a subdirectory as root,
 uid=, default_permissions, `mount -a` twice, and an umount that returns when all bytes are on the servers.
 
 It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin, and in one over /etc what `stria join` makes: mounts
