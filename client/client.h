@@ -31,8 +31,8 @@ class Client {
   ~Client();
   // Opens the session in the background and begins write-back.
   void Start();
-  // Ok when a session is open; the reason why not after the session's timeout.
-  Task<Result<void>> WaitReady() { return session_.WaitReady(); }
+  // Ok when a session is open; the reason why not after this time, or the session's timeout. It goes on being opened then.
+  Task<Result<void>> WaitReady(std::optional<int64_t> within_ns = std::nullopt) { return session_.WaitReady(within_ns); }
   // Flushes, gives back allocated stripes, ends the session. Returns the flush's error; the rest is done in any case.
   Task<Result<void>> Shutdown();
 

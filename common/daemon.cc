@@ -54,7 +54,7 @@ std::string WhoReadsClusterKeys(const std::string& path) {
 }
 
 int RefuseToStart(const std::string& program, const Error& e) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), SentenceOf(e).c_str());
+  SaySentence(program, SentenceOf(e));
   return 1;
 }
 

@@ -190,6 +190,12 @@ TEST(DaemonFrame, EndsByItselfToo) {
   EXPECT_EQ(fails.Run(fails.Break()), 1);
 }
 
+TEST(RefuseToStart, NoTerminalObeysIt) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RefuseToStart("stria-data", Error(FsError::kInval, "/etc/\033[31m.toml: no such\nfile")), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "stria-data: /etc/\\033[31m.toml: no such\\nfile\n");
+}
+
 TEST(LoadClusterKeys, SaysWhoElseReadsThem) {
   const TempDir dir;
   const std::string path = std::string(dir.path()) + "/key";

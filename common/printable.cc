@@ -89,6 +89,12 @@ bool IsPrintable(std::string_view text) {
 
 std::string Printable(std::string_view text) { return Escaped(text, ""); }
 
+std::string PrintableLines(std::string_view text) {
+  std::string out;
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) out += Printable(text.substr(0, end)) + "\n";
+  return out + Printable(text);
+}
+
 std::string PrintableList(const std::vector<std::string>& texts) {
   return absl::StrJoin(texts, ", ", [](std::string* out, const std::string& text) { *out += Printable(text); });
 }

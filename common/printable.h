@@ -13,6 +13,9 @@ bool IsPrintable(std::string_view text);
 // For a sentence or a line of a log: control characters and bytes that are not UTF-8 as \ooo (\t, \n, \r by their names).
 std::string Printable(std::string_view text);
 
+// The same for each line of a text; its line breaks stay.
+std::string PrintableLines(std::string_view text);
+
 // Several, as "a, b".
 std::string PrintableList(const std::vector<std::string>& texts);
 

@@ -31,6 +31,12 @@ TEST(Printable, NoTerminalObeysIt) {
   EXPECT_EQ(PrintableName("$'x'"), R"($'$\'x\'')") << "or it would be taken for the other form";
 }
 
+TEST(Printable, LinesStayLines) {
+  EXPECT_EQ(PrintableLines(""), "");
+  EXPECT_EQ(PrintableLines("\n\n"), "\n\n");
+  EXPECT_EQ(PrintableLines("a\033[31m\r\n  b\t"), "a\\033[31m\\r\n  b\\t");
+}
+
 TEST(Printable, WhatIsNotUtf8) {
   for (const char* bad : {"\x80", "\xc0\xaf", "\xc1\x81", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80",
                           "\xf5\x80\x80\x80", "\xe2\x82", "\xc3(", "\xff"}) {

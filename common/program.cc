@@ -1,8 +1,11 @@
 #include "common/program.h"
 
 #include <cstring>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "common/printable.h"
 #include "common/version_number.h"
 
 namespace stria {
@@ -58,6 +61,23 @@ std::string DescribeProgram(const CLI::App& app) {
   Json out = Describe(app);
   out["version"] = Version();
   return out.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return SayParsed(app, e, std::cout, std::cerr);
+  }
+  return std::nullopt;
+}
+
+int SayParsed(const CLI::App& app, const CLI::ParseError& e, std::ostream& out, std::ostream& err) {
+  std::ostringstream said, wrong;
+  const int code = app.exit(e, said, wrong);
+  out << PrintableLines(said.str());
+  err << PrintableLines(wrong.str());
+  return code;
 }
 
 void AddSelfDescription(CLI::App& app) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
+#include <ostream>
 #include <string>
 
 namespace stria {
@@ -12,6 +14,12 @@ std::string Version();
 
 // Adds --version and, hidden, --describe to a program that has all of its options and verbs.
 void AddSelfDescription(CLI::App& app);
+
+// Reads the words of the command line. The exit code, if the program is to end with it: what was asked for, or what is wrong, is printed then.
+std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* argv);
+
+// What the parser says of that end, on `out` or, of mistakes, on `err`; its exit code. No terminal obeys the words that it repeats.
+int SayParsed(const CLI::App& app, const CLI::ParseError& e, std::ostream& out, std::ostream& err);
 
 // JSON: name, about, footer, version, options, arguments, verbs (the same again). Hidden ones are left out.
 std::string DescribeProgram(const CLI::App& app);

@@ -14,7 +14,7 @@ std::string Said(CLI::App& app, const std::string& words) {
   try {
     app.parse(words);
   } catch (const CLI::ParseError& e) {
-    EXPECT_EQ(app.exit(e, out, out), 0) << out.str();
+    EXPECT_EQ(SayParsed(app, e, out, out), 0) << out.str();
   }
   return out.str();
 }
@@ -42,6 +42,16 @@ TEST_F(Program, SaysItsVersionWithoutWhatItNeedsElse) {
   // What no tool has stamped.
   EXPECT_NE(Version().find("(commit unknown)"), std::string::npos) << Version();
   EXPECT_EQ(Version().find('\n'), std::string::npos);
+}
+
+TEST_F(Program, NoTerminalObeysMistakes) {
+  const char* const words[] = {"prog", "disk", "drain", "d", "--no\033[31mx"};
+  testing::internal::CaptureStderr();
+  EXPECT_NE(ParseArguments(app_, 5, words).value_or(0), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("--no\\033[31mx\n"), std::string::npos) << said;
+  EXPECT_EQ(said.find('\033'), std::string::npos) << said;
+  EXPECT_FALSE(ParseArguments(app_, 4, words));
 }
 
 TEST_F(Program, DescribesItsVerbsAndOptions) {

@@ -1,7 +1,10 @@
 #include "common/sentence.h"
 
 #include <cctype>
+#include <cstdio>
 #include <cstring>
+
+#include "common/printable.h"
 
 namespace stria {
 namespace {
@@ -44,6 +47,10 @@ std::string SentenceOf(const Error& e) {
   std::string text = std::strerror(ToErrno(e.code));
   text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
+}
+
+void SaySentence(std::string_view program, std::string_view sentence) {
+  std::fprintf(stderr, "%s: %s\n", std::string(program).c_str(), Printable(sentence).c_str());
 }
 
 }  // namespace stria

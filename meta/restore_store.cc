@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/os_random.h"
+#include "common/printable.h"
 #include "common/quantity.h"
 #include "meta/backup/fleet.h"
 #include "meta/backup/restore.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr size_t kMaxShown = 20;
 
 void Say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
+  std::printf("%s\n", Printable(line).c_str());
   std::fflush(stdout);
 }
 

@@ -501,7 +501,7 @@ int Main(int argc, char** argv) {
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
   AddSelfDescription(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> code = ParseArguments(app, argc, argv)) return *code;
 
   BlockStopSignals();
 

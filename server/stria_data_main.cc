@@ -389,7 +389,7 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
   app.add_flag("--reindex", flags.reindex, "Put the index of the disks aside, then end: the next start makes it again from the files");
   AddSelfDescription(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> code = ParseArguments(app, argc, argv)) return *code;
 
   Result<DataConfig> config = ConfigFrom(flags);
   if (!config.ok()) return RefuseToStart("stria-data", config.error());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/printable.h"
 #include "common/sentence.h"
 #include "proto/admin_stubs.h"
 #include "proto/bulk_transport.h"
@@ -93,7 +94,7 @@ Result<cli::Reach> ReachWith(const std::string& trust) {
 
 // Shows the changes to be made, and asks the user at the terminal.
 bool Confirm(const std::string& what) {
-  std::cerr << "would: " << what << "\nGo on? [y/N] " << std::flush;
+  std::cerr << "would: " << PrintableLines(what) << "\nGo on? [y/N] " << std::flush;
   std::string answer;
   return std::getline(std::cin, answer) && (answer == "y" || answer == "Y" || answer == "yes");
 }

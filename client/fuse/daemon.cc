@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
 #include <utility>
+
+#include "common/sentence.h"
 
 namespace stria {
 namespace {
@@ -34,10 +37,10 @@ void WriteAll(int fd, const std::string& text) {
     said.append(part, static_cast<size_t>(n));
   }
   if (said.empty()) {
-    std::fprintf(stderr, "stria-mount: it ended before the mount worked; its log may say why\n");
+    SaySentence("stria-mount", "it ended before the mount worked; its log may say why");
     _exit(kDiedExit);
   }
-  if (said.size() > 1) std::fprintf(stderr, "stria-mount: %s\n", said.c_str() + 1);
+  if (said.size() > 1) SaySentence("stria-mount", std::string_view(said).substr(1));
   std::fflush(stderr);
   _exit(static_cast<unsigned char>(said[0]));
 }
@@ -79,7 +82,7 @@ void Daemon::Ready() {
 
 void Daemon::Failed(const std::string& sentence, int exit_code) {
   if (fd_ < 0) {
-    std::fprintf(stderr, "stria-mount: %s\n", sentence.c_str());
+    SaySentence("stria-mount", sentence);
     return;
   }
   WriteAll(fd_, std::string(1, static_cast<char>(exit_code)) + sentence);

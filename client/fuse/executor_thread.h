@@ -24,6 +24,7 @@ class ExecutorThread {
   ExecutorThread& operator=(const ExecutorThread&) = delete;
 
   LoopExecutor& executor() { return executor_; }
+  const LoopExecutor& executor() const { return executor_; }
 
   // Calls fn on the executor's thread and waits for it. Not from that thread.
   template <class F>

@@ -57,6 +57,8 @@ struct FuseAdapterOptions {
   MovedDirs::Where where;
   MovedDirs::Walk walk;
   MovedDirs::InUse in_use;
+  // The value of kFlagsXattr. Not given: there is none.
+  std::function<Task<Result<std::string>>()> flags;
   CallerJobs* jobs = nullptr;  // counts requests for the jobs of their callers; null: nobody does
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
@@ -173,6 +175,7 @@ class FuseAdapter {
   Passthrough& through() { return through_; }
   LookedUp& looked_up() { return looked_up_; }
   TaskScope& holds() { return holds_; }  // of files held open for the kernel
+  const FuseAdapterOptions& options() const { return options_; }
   const RootMap& roots() const { return options_.roots; }
   const OwnerMap& owner() const { return options_.owner; }
   Pool& replies() { return replies_; }

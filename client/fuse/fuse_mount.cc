@@ -11,12 +11,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "client/fuse/mount_table.h"
 #include "common/check.h"
 #include "common/exec/loop_executor.h"
+#include "common/sentence.h"
 
 namespace stria {
 namespace {
@@ -36,6 +40,15 @@ std::string Escaped(const std::string& option) {
   std::string out;
   for (const char c : option) out += (c == ',' || c == '\\' ? std::string{'\\', c} : std::string{c});
   return out;
+}
+
+// libfuse repeats options, and paths.
+void SayWhatLibfuseSays(fuse_log_level, const char* format, va_list args) {
+  char said[1024];
+  std::vsnprintf(said, sizeof said, format, args);
+  std::string_view text = said;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  SaySentence("stria-mount", text);
 }
 
 // libfuse 3.14 does not know the option.
@@ -78,6 +91,7 @@ Result<void> FuseMount::Start() {
   std::string name = "stria-mount", dash_o = "-o";
   char* argv[] = {name.data(), dash_o.data(), all.data(), nullptr};
   fuse_args args = FUSE_ARGS_INIT(3, argv);
+  fuse_set_log_func(SayWhatLibfuseSays);
   fuse_lowlevel_ops ops = FuseAdapter::Ops();
   ops.init = [](void*, fuse_conn_info* conn) { reading_mount->ChooseFeatures(conn); };
   session_ = fuse_session_new(&args, &ops, sizeof(ops), &adapter_);

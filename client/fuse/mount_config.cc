@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/metrics_server.h"
+#include "common/printable.h"
 #include "common/program.h"
 #include "common/quantity.h"
 #include "common/quick_wake.h"
@@ -30,6 +31,11 @@ constexpr std::string_view kNotOurs[] = {
     "mand", "iversion"};
 // The same with a value.
 constexpr std::string_view kNotOursWithValue[] = {"comment", "user", "helper", "uhelper"};
+
+// Options that undo others: the last one counts.
+constexpr std::pair<std::string_view, std::string_view> kUndo[] = {{"atime", "noatime"}, {"strictatime", "noatime"}, {"diratime", "nodiratime"},
+                                                                   {"suid", "nosuid"},   {"nosuid", "suid"},         {"dev", "nodev"},
+                                                                   {"nodev", "dev"},     {"exec", "noexec"},         {"noexec", "exec"}};
 
 bool IsNotOurs(const std::string& option, const std::string& key) {
   return key.starts_with("x-") || key.starts_with("X-") || std::ranges::count(kNotOurs, option) > 0 ||
@@ -140,6 +146,9 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
     const size_t equals = option.find('=');
     const std::string key = option.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : option.substr(equals + 1);
+    for (const auto& [now, before] : kUndo) {
+      if (option == now) std::erase(config->fuse_options, before);
+    }
     if (key == "meta") {
       RETURN_IF_ERROR(SetAddresses(value, config));  // one: commas part options
     } else if (key == "timeout") {
@@ -295,7 +304,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   } catch (const CLI::ParseError& e) {
     std::ostringstream text;
     out.exit_now = true;
-    out.exit_code = app.exit(e, text, text) == 0 ? 0 : kUsageExit;
+    out.exit_code = SayParsed(app, e, text, text) == 0 ? 0 : kUsageExit;
     out.text = text.str();
     return out;
   }
@@ -323,7 +332,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   if (auto r = apply(); !r.ok()) {
     out.exit_now = true;
     out.exit_code = kUsageExit;
-    out.text = "stria-mount: " + r.error().message + "\n";
+    out.text = "stria-mount: " + Printable(r.error().message) + "\n";
   }
   return out;
 }

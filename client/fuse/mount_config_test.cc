@@ -90,6 +90,14 @@ TEST(MountConfig, LastOfSyncAndAsyncWins) {
   EXPECT_FALSE(Has(Parse({"h:1", "/d", "-o", "sync,async"}).config, "sync"));
 }
 
+TEST(MountConfig, OptionsUndoEachOther) {  // mount(8) gives what the mount has, and then what a remount wants
+  MountConfig c;
+  ASSERT_TRUE(ParseMountOptions("noatime,nosuid,noexec,nodev,remount,atime,suid,exec", &c).ok());
+  EXPECT_EQ(c.fuse_options, (std::vector<std::string>{"nodev", "suid", "exec"}));
+  ASSERT_TRUE(ParseMountOptions("nosuid,noatime,strictatime,noatime,relatime,noexec", &c).ok());
+  EXPECT_EQ(c.fuse_options, (std::vector<std::string>{"nodev", "nosuid", "noatime", "noexec"}));
+}
+
 TEST(MountConfig, Ipv6) {
   EXPECT_EQ(Parse({"[fe80::1]:7424:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7424"});
   EXPECT_TRUE(Parse({"fe80::1:7424", "/d"}).exit_now);
@@ -183,6 +191,16 @@ TEST(MountConfig, MistakesAreExplained) {
   auto help = Parse({"--help"});
   EXPECT_TRUE(help.exit_now);
   EXPECT_EQ(help.exit_code, 0);
+}
+
+TEST(MountConfig, NoTerminalObeysMistakes) {
+  for (const std::vector<const char*>& words : {std::vector<const char*>{"--no\033[31mx", "pc1:/", "/d"}, {"pc1:/", "/d", "-o", "uid=\033[31m"},
+                                                {"pc1:/", "/d", "third\033[31m"}, {"--meta", "a b\033[31m:x", "/d"}}) {
+    const ParsedCommand p = Parse(words);
+    EXPECT_TRUE(p.exit_now && p.exit_code != 0);
+    EXPECT_FALSE(p.text.empty());
+    EXPECT_EQ(p.text.find('\033'), std::string::npos) << p.text;
+  }
 }
 
 TEST(MountConfig, Trust) {

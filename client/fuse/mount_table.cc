@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -48,6 +49,36 @@ std::vector<std::string_view> Split(std::string_view line, char by) {
     line.remove_prefix(end + 1);
   }
   return out;
+}
+
+std::string ReadMountinfo() {
+  std::ifstream in("/proc/self/mountinfo");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The last of these at the mountpoint.
+template <class IsIt>
+std::optional<MountEntry> LastMount(std::string_view mountinfo, std::string_view mountpoint, const IsIt& is_it) {
+  // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue; later lines lie on top of earlier ones.
+  std::optional<MountEntry> found;
+  for (std::string_view line : Split(mountinfo, '\n')) {
+    const std::vector<std::string_view> words = Split(line, ' ');
+    if (words.size() < 6 || Unescape(words[4]) != mountpoint) continue;
+    size_t dash = 5;
+    while (dash < words.size() && words[dash] != "-") ++dash;
+    if (dash + 2 >= words.size()) continue;
+    MountEntry e;
+    if (std::sscanf(std::string(words[2]).c_str(), "%u:%u", &e.dev_major, &e.dev_minor) != 2) continue;
+    e.type = Unescape(words[dash + 1]);
+    e.source = Unescape(words[dash + 2]);
+    for (const size_t options : {size_t{5}, dash + 3}) {
+      for (std::string_view option : Split(options < words.size() ? words[options] : "", ',')) e.options.emplace_back(option);
+    }
+    if (is_it(e)) found = e;
+  }
+  return found;
 }
 
 bool WriteFile(const std::string& path, const std::string& text) {
@@ -101,29 +132,25 @@ bool RunFusermount(const std::string& mountpoint, bool lazily) {
 
 }  // namespace
 
+bool MountEntry::Has(std::string_view option) const { return std::find(options.begin(), options.end(), option) != options.end(); }
+
+MountFlags MountFlags::Of(const MountEntry& mount) { return {mount.Has("sync"), mount.Has("noatime"), mount.Has("ro")}; }
+
+std::string MountFlags::ToString() const { return std::string(sync ? "sync" : "") + (sync && noatime ? "," : "") + (noatime ? "noatime" : ""); }
+
 std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view mountpoint) {
-  // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw; later lines lie on top of earlier ones.
-  std::optional<MountEntry> found;
-  for (std::string_view line : Split(mountinfo, '\n')) {
-    const std::vector<std::string_view> words = Split(line, ' ');
-    if (words.size() < 5 || Unescape(words[4]) != mountpoint) continue;
-    size_t dash = 5;
-    while (dash < words.size() && words[dash] != "-") ++dash;
-    if (dash + 2 >= words.size()) continue;
-    MountEntry e;
-    if (std::sscanf(std::string(words[2]).c_str(), "%u:%u", &e.dev_major, &e.dev_minor) != 2) continue;
-    e.type = Unescape(words[dash + 1]);
-    e.source = Unescape(words[dash + 2]);
-    found = e;
-  }
-  return found;
+  return LastMount(mountinfo, mountpoint, [](const MountEntry&) { return true; });
 }
 
-std::optional<MountEntry> FindMount(const std::string& mountpoint) {
-  std::ifstream in("/proc/self/mountinfo");
-  std::stringstream text;
-  text << in.rdbuf();
-  return FindMount(std::string_view(text.str()), mountpoint);
+std::optional<MountEntry> FindMount(const std::string& mountpoint) { return FindMount(std::string_view(ReadMountinfo()), mountpoint); }
+
+std::optional<MountEntry> FindSameMount(std::string_view mountinfo, const MountEntry& mount, std::string_view mountpoint) {
+  return LastMount(mountinfo, mountpoint,
+                   [&mount](const MountEntry& e) { return e.dev_major == mount.dev_major && e.dev_minor == mount.dev_minor; });
+}
+
+std::optional<MountEntry> FindSameMount(const MountEntry& mount, const std::string& mountpoint) {
+  return FindSameMount(std::string_view(ReadMountinfo()), mount, mountpoint);
 }
 
 bool IsMountedAnywhere(const MountEntry& mount) {

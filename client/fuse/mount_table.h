@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/error.h"
 #include "common/ids.h"
@@ -18,6 +19,21 @@ struct MountEntry {
   uint32_t dev_minor = 0;
   std::string type;    // "fuse.stria"
   std::string source;  // as stria-mount gave it: "host:port:/path"
+  std::vector<std::string> options;  // "rw", "noatime", ..: of the mount, and of its filesystem
+  bool Has(std::string_view option) const;
+};
+
+// An attribute of anything: the mount's flags that it goes by, as MountFlags::ToString() has them. Who asks makes the mount look first
+// whether a remount has changed them.
+inline constexpr std::string_view kFlagsXattr = "user.stria.flags";
+
+// Options that the kernel leaves to the mount's program, and that a remount may change.
+struct MountFlags {
+  bool sync = false, noatime = false;
+  bool read_only = false;
+  static MountFlags Of(const MountEntry& mount);
+  std::string ToString() const;  // "sync,noatime": as far as there are any; without the last
+  bool operator==(const MountFlags&) const = default;
 };
 
 // The topmost mount at `mountpoint` (absolute, without symlinks) according to a mountinfo file's text.
@@ -25,6 +41,9 @@ struct MountEntry {
 std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view mountpoint);
 // The same with /proc/self/mountinfo.
 std::optional<MountEntry> FindMount(const std::string& mountpoint);
+// The topmost mount of the same filesystem at `mountpoint`, whatever else is mounted over it.
+std::optional<MountEntry> FindSameMount(std::string_view mountinfo, const MountEntry& mount, std::string_view mountpoint);
+std::optional<MountEntry> FindSameMount(const MountEntry& mount, const std::string& mountpoint);
 // Also by a bind mount: whether this namespace shows it at all.
 bool IsMountedAnywhere(const MountEntry& mount);
 

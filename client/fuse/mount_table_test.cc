@@ -22,6 +22,26 @@ TEST(MountTable, TheTopmostMountCounts) {
   EXPECT_EQ(m->source, "stria:h:2");
 }
 
+TEST(MountTable, OptionsThatARemountChanges) {
+  constexpr char kRemounted[] =
+      "30 22 0:44 / /data ro,nosuid,noatime shared:4 - fuse.stria h:1 rw,sync,user_id=0\n"
+      "31 30 0:44 / /bound rw,nosuid,relatime - fuse.stria h:1 rw,sync,user_id=0\n"
+      "32 30 0:51 / /data rw,relatime - tmpfs none rw\n"
+      "33 22 0:52 / /plain rw - fuse.stria h:2\n";
+  const MountEntry covered = *FindMount(std::string_view(kTable), "/data");
+  EXPECT_FALSE(FindMount(std::string_view(kRemounted), "/data")->Has("noatime")) << "another is mounted over it";
+  MountEntry own = covered;
+  own.dev_minor = 44;
+  const std::optional<MountEntry> there = FindSameMount(std::string_view(kRemounted), own, "/data");
+  ASSERT_TRUE(there && there->Has("nosuid") && there->Has("user_id=0"));
+  EXPECT_EQ(MountFlags::Of(*there), (MountFlags{true, true, true}));
+  EXPECT_EQ(MountFlags::Of(*there).ToString(), "sync,noatime");
+  EXPECT_EQ(MountFlags::Of(*FindSameMount(std::string_view(kRemounted), own, "/bound")).ToString(), "sync");
+  EXPECT_EQ(MountFlags::Of(*FindMount(std::string_view(kRemounted), "/plain")).ToString(), "");
+  own.dev_minor = 45;
+  EXPECT_FALSE(FindSameMount(std::string_view(kRemounted), own, "/data"));
+}
+
 TEST(MountTable, EscapesAndBrokenLines) {
   EXPECT_EQ(FindMount(std::string_view(kTable), "/my data\\x")->type, "tmpfs");
   EXPECT_FALSE(FindMount(std::string_view(kTable), "/short"));

@@ -2,9 +2,9 @@
 
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/xattr.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -12,6 +12,7 @@
 
 #include "client/fuse/mount_state.h"
 #include "client/fuse/mount_table.h"
+#include "common/sentence.h"
 
 namespace stria {
 namespace {
@@ -24,7 +25,7 @@ constexpr Flag kFlags[] = {{"nosuid", MS_NOSUID},         {"nodev", MS_NODEV},  
                            {"noatime", MS_NOATIME},       {"dirsync", MS_DIRSYNC},   {"nodiratime", MS_NODIRATIME}};
 
 int Failed(const std::string& sentence) {
-  std::fprintf(stderr, "stria-mount: %s\n", sentence.c_str());
+  SaySentence("stria-mount", sentence);
   return kMountFailed;
 }
 
@@ -45,11 +46,23 @@ std::optional<MountEntry> OurMount(const std::string& given, std::string* mountp
   return std::nullopt;
 }
 
+// Makes the mount's program go by the options that the kernel has now, if they differ in what is left to it.
+int Heeded(const std::string& mountpoint, const MountFlags& before, const MountFlags& wanted) {
+  if (before == wanted) return kMountOk;
+  char heeded[256];
+  const ssize_t n = getxattr(mountpoint.c_str(), std::string(kFlagsXattr).c_str(), heeded, sizeof heeded);
+  const std::string why = n < 0 ? std::strerror(errno) : "it has other ones";
+  if (n >= 0 && std::string_view(heeded, static_cast<size_t>(n)) == wanted.ToString()) return kMountOk;
+  if (before.ToString() == wanted.ToString()) return kMountOk;  // ro or rw, which the kernel sees to
+  return Failed(mountpoint + " shows its new options, but its stria-mount does not go by sync and noatime (" + why + "): unmount it and mount it again");
+}
+
 }  // namespace
 
 int RemountMount(const MountConfig& config) {
   std::string mountpoint;
-  if (!OurMount(config.mountpoint, &mountpoint)) return kMountFailed;
+  const std::optional<MountEntry> mount_before = OurMount(config.mountpoint, &mountpoint);
+  if (!mount_before) return kMountFailed;
   unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0) | (config.sync ? MS_SYNCHRONOUS : 0) |
                         (config.no_symlinks ? MS_NOSYMFOLLOW : 0);  // the last of ro and rw
   for (const std::string& option : config.fuse_options) {
@@ -58,7 +71,8 @@ int RemountMount(const MountConfig& config) {
     }
   }
   if (mount(nullptr, mountpoint.c_str(), nullptr, flags, nullptr) != 0) return Failed(WhyNot(errno, mountpoint));
-  return kMountOk;
+  const MountFlags wanted{(flags & MS_SYNCHRONOUS) != 0, (flags & MS_NOATIME) != 0, (flags & MS_RDONLY) != 0};
+  return Heeded(mountpoint, MountFlags::Of(*mount_before), wanted);
 }
 
 int UnmountAndWait(const MountConfig& config) {

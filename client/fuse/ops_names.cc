@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/fuse/fuse_adapter.h"
+#include "client/fuse/mount_table.h"
 #include "locality/job_io.h"
 
 // After linux/fs.h, which may define them too.
@@ -328,7 +329,8 @@ Task<void> GetXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string nam
       co_return;
     }
   }
-  auto value = co_await a.vfs().GetXattr(r->who, ino, std::move(name));
+  const bool flags = name == kFlagsXattr && a.options().flags;
+  auto value = flags ? co_await a.options().flags() : co_await a.vfs().GetXattr(r->who, ino, std::move(name));
   if (value.ok()) {
     r->Xattr(*value, room);
   } else {

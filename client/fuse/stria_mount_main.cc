@@ -67,6 +67,7 @@ constexpr size_t kRequestBuffersBesidesDirty = 64;
 constexpr int64_t kAskRoomNs = 5 * kSecond;
 constexpr int kAskRoomAgainMs = 1000;
 constexpr int64_t kMaxAliveMs = 60'000;
+constexpr char kProgram[] = "stria-mount";
 constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
 
 std::string HostName() {
@@ -154,9 +155,16 @@ class MountProgram {
 
  private:
   // Waits for a metadata server, as a room may power up in any order, and finds out which node this is.
-  Result<void> AwaitRoom(int signal_fd);
-  Result<void> StartClient();
-  void MakeStateFile();
+  Result<void> AwaitRoom(int signal_fd, int64_t began_ns);
+  void StartClient();
+  // Until it has a session; the server that answered before may be away again.
+  Result<void> AwaitSession(int signal_fd, int64_t began_ns);
+  // Pauses before another try, or says why there is none: `why`, if it is not to be waited out or there is no time left, or a signal.
+  Result<void> WaitOn(int signal_fd, int pause_ms, bool has_time, const Error& why);
+  bool HasTime(int64_t began_ns) const { return loop_.executor().NowNs() - began_ns < config_.wait_ns.value_or(config_.timeout_ns); }
+  // Looks what a remount has made of the mount's flags, and goes by them.
+  Task<Result<std::string>> HeedFlags();
+  void MakeStateFile(const std::optional<MountEntry>& entry);
   void TellMetrics();
   void EndMetrics();
   void Gather(MetricFamilies* out);
@@ -194,9 +202,12 @@ class MountProgram {
   std::unique_ptr<FuseAdapter> adapter_;
   std::unique_ptr<TaskScope> trust_scope_;
   std::unique_ptr<TaskScope> metrics_scope_;
+  std::optional<MountEntry> entry_;  // as the kernel has the mount; none before it is there
+  MountFlags flags_;                 // that it goes by
   // Main thread only.
   std::unique_ptr<FuseMount> mount_;
   std::unique_ptr<MetricsServer> metrics_server_;
+  bool said_waiting_ = false;
   std::optional<MountStateFile> state_;  // the last to go
 };
 
@@ -213,16 +224,13 @@ Task<Result<ClusterMap>> AskForMap(MetaConnector* meta, std::vector<std::string>
   co_return map;
 }
 
-Result<void> MountProgram::AwaitRoom(int signal_fd) {
+Result<void> MountProgram::AwaitRoom(int signal_fd, int64_t began_ns) {
   loop_.Do([this] {
     BulkClientOptions options;
     if (ends_) ends_->Secure(&options);
     peers_ = std::make_unique<BulkClient>(&loop_.executor(), options);
     meta_ = std::make_unique<TransportMetaConnector>(peers_.get());
   });
-  const int64_t began_ns = loop_.executor().NowNs();
-  const int64_t wait_ns = config_.wait_ns.value_or(config_.timeout_ns);
-  bool said = false;
   while (true) {
     const Result<ClusterMap> map = loop_.Run([this] { return AskForMap(meta_.get(), config_.addresses); });
     if (map.ok()) {
@@ -232,16 +240,20 @@ Result<void> MountProgram::AwaitRoom(int signal_fd) {
       LogInfo("{}", found.said);
       return Ok();
     }
-    if (!IsRetryable(map.code()) || loop_.executor().NowNs() - began_ns >= wait_ns) return map.error();
-    if (!std::exchange(said, true)) LogWarning("waiting for a metadata server: {}", map.error());
-    pollfd ends = {signal_fd, POLLIN, 0};
-    if (poll(&ends, 1, kAskRoomAgainMs) > 0 && TakeSignal(signal_fd)) {
-      return Error(FsError::kCancelled, "it was told to end while it waited for a metadata server");
-    }
+    RETURN_IF_ERROR(WaitOn(signal_fd, kAskRoomAgainMs, HasTime(began_ns), map.error()));
   }
 }
 
-Result<void> MountProgram::StartClient() {
+Result<void> MountProgram::WaitOn(int signal_fd, int pause_ms, bool has_time, const Error& why) {
+  const bool may_come = IsRetryable(why.code) || why.code == FsError::kTimedOut;  // who opens a session says the latter of no answer
+  if (!may_come || !has_time) return why;
+  if (!std::exchange(said_waiting_, true)) LogWarning("waiting for a metadata server: {}", why);
+  pollfd ends = {signal_fd, POLLIN, 0};
+  if (poll(&ends, 1, pause_ms) <= 0 || !TakeSignal(signal_fd)) return Ok();
+  return Error(FsError::kCancelled, "it was told to end while it waited for a metadata server");
+}
+
+void MountProgram::StartClient() {
   loop_.Do([this] {
     TransportFactory* peers = peers_.get();
     if (ends_) {
@@ -262,12 +274,34 @@ Result<void> MountProgram::StartClient() {
     client_ = std::make_unique<Client>(std::move(options), *meta_, *local_, compute_, kernel_);
     client_->Start();
   });
-  return loop_.Run([this] { return client_->WaitReady(); });
+}
+
+Result<void> MountProgram::AwaitSession(int signal_fd, int64_t began_ns) {
+  const int64_t opened_ns = loop_.executor().NowNs();
+  while (true) {
+    const Result<void> ready = loop_.Run([this] { return client_->WaitReady(kAskRoomAgainMs * kMillisecond); });
+    if (ready.ok()) return Ok();
+    // It has its timeout, however long the room was waited for.
+    const bool has_time = HasTime(began_ns) || loop_.executor().NowNs() - opened_ns < config_.timeout_ns;
+    RETURN_IF_ERROR(WaitOn(signal_fd, 0, has_time, ready.error()));
+  }
+}
+
+Task<Result<std::string>> MountProgram::HeedFlags() {
+  if (!entry_) co_return Error(FsError::kAgain, "the mount is not ready yet");
+  const auto now = co_await RunOn(trust_pool_, [own = *entry_, at = config_.mountpoint] { return FindSameMount(own, at); });
+  if (!now) co_return Error(FsError::kNoEnt, config_.mountpoint + " is not this mount where its program sees it");
+  const MountFlags flags = MountFlags::Of(*now);
+  client_->vfs().SetFlags({flags.sync, !flags.noatime && !flags.read_only});
+  if (std::exchange(flags_, flags) != flags) LogInfo("remounted: {}", flags.ToString().empty() ? "neither sync nor noatime" : flags.ToString());
+  co_return flags.ToString();
 }
 
 Result<void> MountProgram::Start(int signal_fd) {
-  RETURN_IF_ERROR(AwaitRoom(signal_fd));
-  RETURN_IF_ERROR(StartClient());
+  const int64_t began_ns = loop_.executor().NowNs();
+  RETURN_IF_ERROR(AwaitRoom(signal_fd, began_ns));
+  StartClient();
+  RETURN_IF_ERROR(AwaitSession(signal_fd, began_ns));
   InodeId root;
   loop_.Do([&] {
     root = client_->session().root();
@@ -293,6 +327,7 @@ Result<void> MountProgram::Start(int signal_fd) {
   if (config_.passthrough) {
     adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
   }
+  adapter.flags = [this] { return HeedFlags(); };
   kernel_.SetRoots(adapter.roots);
   loop_.Do([&] {
     jobs_ = std::make_unique<CallerJobs>();
@@ -315,7 +350,12 @@ Result<void> MountProgram::Start(int signal_fd) {
   if (config_.passthrough && !adapter_->features().passthrough) {
     LogWarning("no file is read past the mount: this kernel cannot do that (Linux 6.9 and later can)");
   }
-  MakeStateFile();
+  const std::optional<MountEntry> entry = FindMount(config_.mountpoint);
+  MakeStateFile(entry);
+  loop_.Do([this, &entry] {
+    if (entry) flags_ = MountFlags::Of(*entry);
+    entry_ = entry;
+  });
   TellMetrics();
   return Ok();
 }
@@ -373,8 +413,7 @@ Task<std::shared_ptr<const UniqueFd>> MountProgram::WholeFile(VfsHandlePtr h) {
 }
 
 // root's umount(8) waits for the program by this file; a mount without it works.
-void MountProgram::MakeStateFile() {
-  const std::optional<MountEntry> entry = FindMount(config_.mountpoint);
+void MountProgram::MakeStateFile(const std::optional<MountEntry>& entry) {
   if (!entry || geteuid() != 0) return;
   MountState state;
   state.pid = getpid();
@@ -456,13 +495,13 @@ Result<std::unique_ptr<SecuredEnds>> OpenEnds(const MountConfig& config, std::st
 
 int RunMount(MountConfig config) {
   if (config.by_mount8 && IsMountedAlready(config.mountpoint, SourceName(config))) {
-    std::fprintf(stderr, "stria-mount: %s is mounted already\n", config.mountpoint.c_str());
+    SaySentence(kProgram, config.mountpoint + " is mounted already");
     return kMountOk;
   }
   std::optional<Uuid> former;
   auto mountpoint = PrepareMountpoint(config.mountpoint, &former);
   if (!mountpoint.ok()) {
-    std::fprintf(stderr, "stria-mount: %s\n", mountpoint.error().message.c_str());
+    SaySentence(kProgram, SentenceOf(mountpoint.error()));
     return kExitFailed;
   }
   config.mountpoint = std::move(*mountpoint);
@@ -471,12 +510,12 @@ int RunMount(MountConfig config) {
   std::string insecure;
   auto ends = OpenEnds(config, &insecure);
   if (!ends.ok()) {
-    std::fprintf(stderr, "stria-mount: %s\n", SentenceOf(ends.error()).c_str());
+    SaySentence(kProgram, SentenceOf(ends.error()));
     return kExitFailed;
   }
   auto daemon = Daemon::Start(config.foreground);
   if (!daemon.ok()) {
-    std::fprintf(stderr, "stria-mount: %s\n", daemon.error().message.c_str());
+    SaySentence(kProgram, SentenceOf(daemon.error()));
     return kExitFailed;
   }
   // It is opened again when it is rotated, from another working directory.
@@ -485,8 +524,8 @@ int RunMount(MountConfig config) {
   const int signal_fd = BlockSignals();
   (void)RaiseFileLimit();
   if (config.log_file.empty() && !config.foreground && geteuid() == 0) config.log_file = kDaemonLog;
-  if (auto r = InitLog("stria-mount", config.log_file, config.log_level); !r.ok()) {
-    daemon->Failed(r.error().message, kExitFailed);
+  if (auto r = InitLog(kProgram, config.log_file, config.log_level); !r.ok()) {
+    daemon->Failed(SentenceOf(r.error()), kExitFailed);
     return kExitFailed;
   }
   if (!insecure.empty()) LogWarning("{}", insecure);

@@ -44,8 +44,8 @@ void MetaSession::Start() {
   if (locator_) locator_->Start();
 }
 
-Task<Result<void>> MetaSession::WaitReady() {
-  return WaitOpen(generation_, Executor::Current().NowNs() + options_.timeout_ns, false);
+Task<Result<void>> MetaSession::WaitReady(std::optional<int64_t> within_ns) {
+  return WaitOpen(generation_, Executor::Current().NowNs() + within_ns.value_or(options_.timeout_ns), false);
 }
 
 Task<Result<void>> MetaSession::WaitNext() {

@@ -68,8 +68,8 @@ class MetaSession {
   void SetHandlers(SessionHandlers handlers) { handlers_ = std::move(handlers); }
   // Opens the session in the background and keeps it; WaitReady, or just call.
   void Start();
-  // Ok when a session is open; the reason why not after timeout_ns.
-  Task<Result<void>> WaitReady();
+  // Ok when a session is open; the reason why not after this time, or timeout_ns. It goes on being opened then.
+  Task<Result<void>> WaitReady(std::optional<int64_t> within_ns = std::nullopt);
   // After kFenced: waits until the lost session has a successor, for which new calls then wait. An error if the server refuses one,
   // or grants none within timeout_ns.
   Task<Result<void>> WaitNext();

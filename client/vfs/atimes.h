@@ -72,13 +72,15 @@ class Atimes {
   Atimes(const Atimes&) = delete;
   Atimes& operator=(const Atimes&) = delete;
 
+  void SetRelatime(bool on) { relatime_ = on; }
+
   // It was read, when its attributes were these. `noatime`: by somebody who leaves no trace.
   void Note(const InodeAtimePtr& inode, Attr attr, bool noatime);
 
  private:
   Task<void> Tell(InodeAtimePtr inode);
 
-  const bool relatime_;
+  bool relatime_;
   const AtimesNeeds needs_;
   TaskScope& scope_;
 };

@@ -62,6 +62,17 @@ TEST_F(AtimesTest, NothingIsNotedWithoutNeed) {
   EXPECT_FALSE(inode->telling());
 }
 
+TEST_F(AtimesTest, ARemountEndsItAndBeginsItAgain) {
+  room.SetRelatime(false);
+  room.Note(inode, attr, false);
+  EXPECT_FALSE(inode->newest_ns());
+  room.SetRelatime(true);
+  room.Note(inode, attr, false);
+  EXPECT_TRUE(inode->newest_ns());
+  RunSim(ex, scope.Join());
+  EXPECT_EQ(told.size(), 1u);
+}
+
 TEST_F(AtimesTest, AtMostOnceASecond) {
   room.Note(inode, attr, false);
   RunSim(ex, scope.Join());

@@ -23,7 +23,6 @@ OpenedFile FileCalls::MakeHandle(const VfsInodePtr& inode, VfsHandle flags) {
   h->inode = inode;
   h->generation = session_.generation();
   h->era = n.loss.era();
-  h->sync = h->sync || options_.sync_writes;
   if (h->read) ++n.reading;
   if (h->write) {
     ++n.writers;
@@ -183,7 +182,7 @@ Task<Result<uint64_t>> FileCalls::Write(Caller who, VfsHandlePtr h, uint64_t off
   counters_.write_bytes += length;
   if (!n.buffers_writes()) {
     CO_ASSIGN_OR_RETURN(const uint64_t done, co_await WriteShared(who, h, offset, std::move(bytes)));
-    if (h->sync) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
+    if (h->sync || options_.sync_writes) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
     co_return done;
   }
   // No await from the checks above to here: nobody recalled the lease.
@@ -196,7 +195,7 @@ Task<Result<uint64_t>> FileCalls::Write(Caller who, VfsHandlePtr h, uint64_t off
   const bool cached = n.in_kernel.has_pages() && !h->writes_through;
   write_back_.Start(WritesOf(inode));
   if (cached) co_await kernel_view_.ForgetPages(InKernel(inode), offset, length);
-  if (h->sync) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
+  if (h->sync || options_.sync_writes) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
   co_return length;
 }
 

@@ -65,6 +65,8 @@ class FileCalls {
   FileCalls(const FileCalls&) = delete;
   FileCalls& operator=(const FileCalls&) = delete;
 
+  void SetSyncWrites(bool on) { options_.sync_writes = on; }
+
   Task<Result<OpenedFile>> Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive, bool truncate,
                                   VfsHandle flags);
   Task<Result<OpenedFile>> Open(Caller who, InodeId ino, bool truncate, VfsHandle flags);
@@ -93,7 +95,7 @@ class FileCalls {
   MetaSession& session_;
   IoCounters& counters_;
   CallList& calls_;
-  const FileCallsOptions options_;
+  FileCallsOptions options_;  // sync_writes may change
   TaskScope& scope_;
 };
 

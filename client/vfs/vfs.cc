@@ -43,6 +43,11 @@ void Vfs::Start() { rooms_->scope.Spawn(rooms_->write_back.Periodic()); }
 
 Task<Result<void>> Vfs::FlushAll() { return rooms_->commits.FlushAll(); }
 
+void Vfs::SetFlags(VfsFlags flags) {
+  rooms_->file_calls.SetSyncWrites(flags.sync_writes);
+  rooms_->atimes.SetRelatime(flags.relatime);
+}
+
 SessionSide& Vfs::session_side() { return rooms_->session_events; }
 
 KernelSide& Vfs::kernel_side() { return rooms_->kernel_side; }

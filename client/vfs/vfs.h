@@ -57,6 +57,9 @@ class Vfs {
   // timeout per inode.
   Task<Result<void>> FlushAll();
 
+  // From the next write or read on, also of files that are open.
+  void SetFlags(VfsFlags flags);
+
   // ---- Faces for others than programs.
   SessionSide& session_side();
   KernelSide& kernel_side();

@@ -28,6 +28,12 @@ struct VfsOptions {
   bool show_last_known = false;
 };
 
+// What a remount may change of the options above.
+struct VfsFlags {
+  bool sync_writes = false;
+  bool relatime = true;
+};
+
 struct EntryOut {
   Attr attr;
   int64_t attr_valid_ns = 0;  // how long the kernel may keep attr

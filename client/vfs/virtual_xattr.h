@@ -5,7 +5,7 @@
 //   of directories  .rbytes .rfiles
 //   to be set only, of files   .gather (gather.h)
 //   for programs    .told.* (locality/told.h)
-//   of anything     .jobs (locality/job_io.h), which only a mount has (client/fuse)
+//   of anything     .jobs (locality/job_io.h) and .flags (client/fuse/mount_table.h), which only a mount has
 //
 // None of them is listed. Values have at most kMaxXattrValueBytes.
 #pragma once

@@ -1,4 +1,4 @@
-"""stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, a subdirectory as root,
+"""stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, names that a terminal would obey, a subdirectory as root,
 uid=, default_permissions, `mount -a` twice, and an umount that returns when all bytes are on the servers.
 
 It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin, and in one over /etc what `stria join` makes: mounts
@@ -186,11 +186,13 @@ def owners(c, meta, at):
     say("uid= and permissions")
 
 
-def durable_at_once(c, meta, at):
-    """With -o sync what was written stays, although nobody synced or closed it before its mount was killed."""
+def stays_although_killed(c, meta, at, name, options, remount=None):
+    """What was written stays, although nobody synced or closed it before its mount was killed."""
     what = os.urandom(64 * 1024)
-    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "sync,timeout=60s")
-    fd = os.open(at / "at-once", os.O_WRONLY | os.O_CREAT)
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", options)
+    fd = os.open(at / name, os.O_WRONLY | os.O_CREAT)
+    if remount:
+        run("mount", "-o", f"remount,{remount}", at)
     assert os.write(fd, what) == len(what)
     pid = pid_of(at)
     os.kill(pid, signal.SIGKILL)
@@ -198,10 +200,65 @@ def durable_at_once(c, meta, at):
     with contextlib.suppress(OSError):
         os.close(fd)
     run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "timeout=60s")  # clears the dead one away
-    assert (at / "at-once").read_bytes() == what, "-o sync lost what was written"
+    assert (at / name).read_bytes() == what, f"{options}, {remount}: it lost what was written"
     run("umount", at)
-    assert (c.mount / "at-once").read_bytes() == what
-    say("-o sync")
+    assert (c.mount / name).read_bytes() == what
+
+
+def durable_at_once(c, meta, at):
+    stays_although_killed(c, meta, at, "at-once", "sync,timeout=60s")
+    stays_although_killed(c, meta, at, "remounted", "timeout=60s", "sync")  # the file is open before
+    say("-o sync and remount,sync")
+
+
+def heeds_remounts(meta, at):
+    def flags():
+        assert set(mounted(at)[0][-1].split(",") + mounted(at)[0][5].split(",")) & {"sync", "noatime"} == heeded(), "it shows what it does not heed"
+        return heeded()
+
+    def heeded():
+        return set(os.getxattr(at, "user.stria.flags").decode().split(",")) - {""}
+
+    def atime_moves(name):
+        (at / name).write_bytes(b"r")
+        before = (at / name).stat().st_atime_ns
+        assert (at / name).read_bytes() == b"r"
+        return (at / name).stat().st_atime_ns != before
+
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "ro,timeout=60s")
+    run("mount", "-o", "remount,rw", at)
+    assert flags() == set() and atime_moves("moves"), "reading moves no atime after remount,rw"
+    run("mount", "-o", "remount,noatime", at)
+    assert flags() == {"noatime"} and not atime_moves("stays"), "remount,noatime changed nothing"
+    run("mount", "-o", "remount,sync", at)
+    assert flags() == {"sync", "noatime"}
+    run("mount", "-o", "remount,async,atime", at)
+    assert flags() == set() and atime_moves("moves-again"), "remount,atime changed nothing"
+    run("mount", "-o", "remount,nosuid,nodev", at)
+    run("mount", "-o", "remount,suid,dev", at)
+    assert not set(mounted(at)[0][5].split(",")) & {"nosuid", "nodev"}, mounted(at)
+    run("umount", at)
+    say("remount changes sync, noatime, nosuid and nodev, and back")
+
+
+def no_terminal_obeys(c, meta, directory):
+    """Control characters of names and arguments come out escaped, whoever repeats them."""
+    odd = "no\033[31mx"
+    mount = [c.program("stria-mount"), "--meta", meta, *c.mount_trust()]
+    for command in ([*mount, directory / odd], [*mount, directory / odd, "--" + odd], [*mount, "-o", odd, directory / "mnt"],
+                    [c.program("stria-mount"), f"{meta}:/{odd}", *c.mount_trust(), directory / "mnt"],
+                    [c.program("stria-mount"), "--meta", meta, "--trust", directory / odd, directory / "mnt"],
+                    [c.program("stria-meta"), "--config", directory / odd], [c.program("stria-meta"), "--data", directory / odd],
+                    [c.program("stria-data"), "--config", directory / odd], [c.program("stria-data"), "--meta", meta, "--cluster-key", directory / odd],
+                    [c.stria_path, "status", "--" + odd], [c.stria_path, "where", directory / odd], [c.stria_path, "status", "--meta", odd]):
+        done = run(*command, ok=None)
+        said = done.stdout + done.stderr
+        assert done.returncode != 0 and said and "\033" not in said, (command, said)
+        assert "\\033[31mx" in said, (command, said)
+    for helper in ("mount.fuse.stria", "umount.fuse.stria"):
+        done = run(SBIN / helper, *([f"{meta}:/"] if helper.startswith("m") else []), directory / odd, ok=None)
+        assert done.returncode != 0 and "\033" not in done.stderr and "\\033[31mx" in done.stderr, done.stderr
+    say("no terminal obeys a name")
 
 
 def flushed_at_umount(c, meta, at):
@@ -267,7 +324,9 @@ def scenario():
             options_of_any_filesystem(c, meta, at, directory)
             subdirectory(c, meta, at)
             owners(c, meta, at)
+            no_terminal_obeys(c, meta, directory)
             durable_at_once(c, meta, at)
+            heeds_remounts(meta, at)
             flushed_at_umount(c, meta, at)
             said_if_lost(c, meta, at)
         finally:

@@ -38,6 +38,25 @@ def fill(c, prefix):
     return number
 
 
+def many_refused(c):
+    """A program that goes on writing to a full filesystem fills no log: the same line again is counted."""
+    log = c.cluster / "log/mount.log"
+    refused, before = 0, len(log.read_text().splitlines())
+    for number in range(40):
+        try:
+            write_file(c.mount, f"refused/{number}", MIB)
+        except OSError as e:
+            assert e.errno == errno.ENOSPC, f"a write to full disks gave {e}"
+            refused += 1
+        with contextlib.suppress(OSError):
+            os.unlink(c.mount / f"refused/{number}")
+    lines = log.read_text().splitlines()
+    say(f"{refused} more writes found no space, {len(lines) - before} lines of the log tell of them, and {before} of all before")
+    assert refused > 20 and len(lines) - before <= 6, lines
+    no_space = [line for line in lines if "NoSpace" in line or "no space" in line]
+    assert len(no_space) <= 6, no_space
+
+
 def available(c):
     s = os.statvfs(c.mount)
     return s.f_bavail * s.f_frsize
@@ -80,6 +99,7 @@ def scenario():
                 c.write(f"kept/{i}", FILE_BYTES + i)
                 c.write(f"small/{i}", 30_000 + i)
             written = fill(c, "fill")
+            many_refused(c)
             held = (KEPT + written) * FILE_BYTES
             say(f"no space after {held // MIB} MiB of {total // MIB}")
             assert held > 0.6 * total, "far too early"

@@ -3,6 +3,7 @@
 finds its node by itself; a data server whose address nobody can reach is told."""
 
 import contextlib
+import json
 import os
 import pathlib
 import socket
@@ -11,10 +12,10 @@ import sys
 import tempfile
 import time
 
-from stria_cluster import MIB, Cluster, main, say, wait_for
+from stria_cluster import MIB, Cluster, digest_of_file, main, say, wait_for, write_file
 
 NAME = "stria-meta.test"
-WAIT_S = 70
+WAIT_S = 20
 
 
 def findings(c):
@@ -62,7 +63,8 @@ def start(c, name, arguments):
 def scenario():
     hosts = in_own_namespace()
     with Cluster(nodes=3, disks=1, layout="raid5:2+1") as c:
-        c.write("f", 3 * MIB)
+        for name in ("f", "after"):
+            c.write(name, 3 * MIB)
         meta = c.arguments("meta")
         port = meta[meta.index("--listen") + 1].rsplit(":", 1)[1]
         # Of the name's addresses two are of nobody, the last is right.
@@ -100,15 +102,24 @@ def scenario():
                 return (place / "f").stat().st_size == 3 * MIB
         wait_for("it is of use", reads, 60)
         wait_for("its log says what it found", lambda: "this machine has several nodes (" in log.read_text(), 30)
-        subprocess.run(["umount", place], check=True, timeout=60)
-        early.wait(60)
         say("a mount that started before the metadata server waited for it, and looked for its node")
 
-        # One that says an address that is not its own.
+        # It moves back. The mount has not looked at this file before.
         c.end_own("meta")
         c.start("meta")
         name_is(hosts, ["127.0.0.1"])
+        began = time.monotonic()
+
+        def reads_another():
+            with contextlib.suppress(OSError):
+                return digest_of_file(place / "after") == c.files["after"][1]
+        wait_for("the mount has found it", reads_another, WAIT_S)
+        say(f"the mount has found it after {time.monotonic() - began:.1f} s")
         wait_for("all are up", lambda: all(c.node(n)["state"] == "up" for n in ("n1", "n2", "n3")), WAIT_S)
+        subprocess.run(["umount", place], check=True, timeout=60)
+        early.wait(60)
+
+        # One that says an address that is not its own.
         arguments = list(c.own["n3"].args)
         c.end_own("n3")
         c.start_with("n3", [*arguments, "--address", "127.0.0.1:1"])
@@ -118,6 +129,30 @@ def scenario():
         c.start_with("n3", arguments)
         wait_for("all is well", lambda: "cannot reach" not in findings(c), 60)
         say("a data server that nobody can reach is told")
+    finds_its_node()
+
+
+def finds_its_node():
+    """On a machine that is one node, nobody has to say which: files of a directory with place=local are there."""
+    with Cluster(nodes=1, disks=3, layout="raid5:2+1,domain=disk") as c:
+        at, log = c.dir / "own", c.cluster / "log/own.log"
+        at.mkdir()
+        meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
+        own = subprocess.Popen([c.program("stria-mount"), "-f", "--meta", meta, *c.mount_trust(), "--log", log, at], stdin=subprocess.DEVNULL)
+        try:
+            wait_for("it is mounted", lambda: str(at) in pathlib.Path("/proc/self/mountinfo").read_text(), 60)
+            assert os.getxattr(at, "user.stria.node") == b"n1", os.getxattr(at, "user.stria.node")
+            assert "this machine is node n1" in log.read_text(), log.read_text()
+            (at / "local").mkdir()
+            c.stria("layout", "set", at / "local", "raid5:2+1,domain=disk,arrange=gathered,unit=1M", "--place", "local")
+            size, digest = write_file(at, "local/f", 3 * MIB)
+            hosts = json.loads(c.stria("where", at / "local/f", "--by-host", "--json").stdout)["hosts"]
+            assert {h["node"]: h["data_bytes"] for h in hosts if h["data_bytes"]} == {"n1": size}, hosts
+            assert digest_of_file(at / "local/f") == digest
+        finally:
+            subprocess.run(["umount", at], check=False, timeout=60)
+            own.wait(60)
+        say("a mount without node= has found that it is on n1, and place=local is there")
 
 
 main(scenario)

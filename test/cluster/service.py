@@ -4,6 +4,7 @@ whole lists of names, none of directories that they may not list, no check that 
 The daemons of a secured cluster come first. What is told of a cluster key, and to users by their uid, is of an insecure one: where programs
 prove who they are, a user without a certificate is told nothing at all (trust.py)."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
+import time
 
 from stria_cluster import Cluster, main, say, wait_for
 
@@ -65,10 +68,9 @@ def data_server(c, directory, meta):
          *joined(c, directory), "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
     try:
         wait_for("stria-data says READY=1", lambda: notified.has("READY=1"), 60, 0.2)
-        log.rename(directory / "data.log.old")
+        opens_log_anew(process, log)
         settings.write_text(settings_with(directory, 'log_level = "debug"\nbackground_percent = 50\nrebuilds = 3\n', ["first"]))
         process.send_signal(signal.SIGHUP)
-        wait_for("the log is opened anew", lambda: log.exists() and "SIGHUP" in log.read_text(), 60, 0.2)
         wait_for("the settings are read again", lambda: "log_level is debug, rebuilds 3" in log.read_text(), 60, 0.2)
         disks_come_and_go(c, directory, settings, process, log)
         settings.write_text('log_level = "loud"\n')
@@ -113,18 +115,27 @@ def opened_below(pid, directory):
     return found
 
 
+def opens_log_anew(process, log):
+    """As logrotate does it: the log is moved, and then the program is told."""
+    old = log.with_name(log.name + ".old")
+    log.rename(old)
+    process.send_signal(signal.SIGHUP)
+    wait_for("the log is opened anew", lambda: log.exists() and "SIGHUP" in log.read_text(), 60, 0.2)
+    assert "SIGHUP" not in old.read_text(), "the old log has what is said after it was moved"
+
+
 def meta_server(c, directory):
     """Log level and limits count at SIGHUP; settings that are wrong change nothing, and those that need a restart end nothing."""
-    settings, arguments, log = directory / "meta.toml", c.arguments("meta"), c.cluster / "log/meta.log"
+    settings, arguments, log = directory / "meta.toml", c.arguments("meta"), directory / "meta.log"
     settings.write_text('log_level = "info"\n')
     c.kill("meta")
-    before = log.stat().st_size
-    c.start_with("meta", [*arguments, "--config", settings], await_up=False)
+    c.start_with("meta", [*arguments, "--config", settings, "--log-file", log], await_up=False)
     process = c.own["meta"]
 
     def said(text):
-        return lambda: text.encode() in log.read_bytes()[before:]
+        return lambda: log.exists() and text in log.read_text()
     wait_for("it serves again", said("is served on"), 60, 0.2)
+    opens_log_anew(process, log)
     settings.write_text('log_level = "debug"\nslow_request = "2s"\n[repair]\ntasks = 8\n[cluster]\nout = "20min"\n')
     process.send_signal(signal.SIGHUP)
     wait_for("the settings are read again", said("log_level is debug, and slow_request, [repair], [fold] and [cluster] are as the settings say"), 60, 0.2)
@@ -173,8 +184,7 @@ def waiting_mount(c, directory):
                                 "-o", "wait=forever", point], stdin=subprocess.DEVNULL)
     try:
         wait_for("it waits", lambda: log.exists() and "waiting for a metadata server" in log.read_text(), 60, 0.2)
-        process.send_signal(signal.SIGHUP)
-        wait_for("it says so", lambda: "SIGHUP" in log.read_text(), 60, 0.2)
+        opens_log_anew(process, log)
         assert process.poll() is None, "SIGHUP ended a mount that waited"
         process.terminate()
         process.wait(60)
@@ -182,6 +192,69 @@ def waiting_mount(c, directory):
         process.kill()
         process.wait()
     say("a mount that waits for the metadata server waits on at SIGHUP")
+
+
+class Relay:
+    """Between a mount and the metadata server. Once `answered()` it passes nothing on any more, until it is let."""
+
+    def __init__(self, meta, answered):
+        self.port, self.answered = int(meta.rsplit(":", 1)[1]), answered
+        self.silent, self.let = False, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                a, b = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.port))
+                for one, other in ((a, b), (b, a)):
+                    threading.Thread(target=self.pump, args=(one, other), daemon=True).start()
+
+    def pump(self, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(1 << 16):
+                self.silent = self.silent or self.answered()
+                if self.silent and not self.let:
+                    break
+                other.sendall(data)
+        for s in (one, other):
+            s.close()
+
+
+def server_dies_at_the_start(c, directory, options):
+    """The metadata server answers a mount that waits for it, and is away again before the mount has a session."""
+    point, log = directory / "between", directory / "between.log"
+    point.mkdir(exist_ok=True)
+    relay = Relay(address_of_meta(c), lambda: log.exists() and "this machine " in log.read_text())
+    process = subprocess.Popen([c.program("stria-mount"), "--meta", relay.address, *c.mount_trust(), "--log-file", log, "-f", "-o", options, point],
+                               stdin=subprocess.DEVNULL)
+    try:
+        wait_for("it is answered", lambda: relay.silent, 60, 0.2)
+        yield process, relay, point, log
+    finally:
+        process.kill()
+        process.wait()
+        relay.listener.close()
+        log.unlink()
+
+
+def waits_on(c, directory):
+    for process, relay, point, log in server_dies_at_the_start(c, directory, "wait=forever,timeout=2s"):
+        time.sleep(3 * 2)
+        assert process.poll() is None, f"it waited for its timeout only: {log.read_text()}"
+        assert not os.path.ismount(point)
+        relay.let = True
+        wait_for("it is mounted", lambda: os.path.ismount(point), 60, 0.2)
+        subprocess.run(["umount", point], check=True, timeout=60)
+        process.wait(60)
+    for process, _, _, log in server_dies_at_the_start(c, directory, "wait=forever"):
+        process.terminate()
+        process.wait(20)
+        assert "it was told to end while it waited" in log.read_text(), log.read_text()
+    for process, _, _, log in server_dies_at_the_start(c, directory, "wait=1s,timeout=3s"):
+        assert process.wait(20) != 0, "it has its timeout, and no more"
+    say("a mount whose metadata server died between its first answers waited for it, as long as it was told to")
 
 
 def keys(c, directory):
@@ -240,6 +313,7 @@ def scenario():
             meta_server(c, directory)
             hang_up(c)
             waiting_mount(c, directory)
+            waits_on(c, directory)
             keys(c, directory)
         with Cluster(nodes=3, disks=1, insecure=True) as c:
             open_key(c, directory, address_of_meta(c))

@@ -1,5 +1,6 @@
 """Reads every key, flag and option out of the code and every one out of docs/settings.md: each must have the other. What other documents
-name must exist, too; so must the ports and the version of the protocol that they tell."""
+name must exist, too; so must the ports and the version of the protocol that they tell. The ports of Stria stand in one file of the code, and the
+options of a mount in /etc/fstab are the same wherever they are told."""
 
 import pathlib
 import re
@@ -55,6 +56,13 @@ BOUNDS = [
     ("kMaxJobs", "client/jobs/job_table.h", "operations", "| jobs that a mount counts apart | {} |"),
 ]
 DAY_S = 24 * 3600
+# Of others, and of the examples of metrics.
+OTHER_PORTS = {"2379", "2380", "9100", "9424", "9425", "9426"}
+# Lines of code that show a port to people.
+EXAMPLES = {"client/fuse/mount_config.cc": re.compile(r'^    "  stria-mount pc1:')}
+CODE = (".cc", ".h", ".py", ".sh", ".yml", ".service", ".conf", ".toml")
+MOUNTS = ("client/fuse/mount_config.cc", "tools/cli/join_verb.cc", "deploy/ansible/roles/stria/defaults/main.yml", "docs/operations.md",
+          "test/cluster/citizen.py")
 problems = []
 
 
@@ -136,14 +144,83 @@ def same_names(program, flags, keys, own):
 
 def documents():
     yield from sorted(TOP.glob("*.md"))
-    for folder in ("docs", "tools", "test", "client", "meta", "server", "common", "proto", "locality"):
+    for folder in ("docs", "tools", "test", "client", "meta", "server", "common", "proto", "locality", "deploy", "trust", "peers", "api", "stripe"):
         yield from sorted((TOP / folder).rglob("*.md"))
+
+
+def ports_told(text):
+    return {a or b for a, b in re.findall(r"\b(?:pc|n|host)\d*:(\d{4,5})\b|\b(?:[Pp]ort|TCP) (\d{4,5})\b", text)}
+
+
+def check_ports(where, text, ports):
+    for port in sorted(ports_told(text) - ports - OTHER_PORTS):
+        problems.append(f"{where}: port {port} is not one of {', '.join(sorted(ports))}")
+
+
+def without_comment(line, suffix):
+    if suffix in (".cc", ".h"):
+        return re.sub(r"(?:^|\s)//.*", "", line)
+    return re.sub(r"(?:^|\s)#.*", "", line)
+
+
+def is_test(path):
+    return path.parts[0] == "test" or "tests" in path.parts or "fuzz" in path.parts or re.search(r"_test(ing)?\.\w+$", path.name) is not None
+
+
+def code_files():
+    for folder in sorted(p for p in TOP.iterdir() if p.is_dir() and not p.name.startswith((".", "bazel-")) and p.name != "third_party"):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and (path.suffix in CODE or path.name in ("quickstart", "install")):
+                yield path
+
+
+def check_ports_of_code(ports):
+    """A default port that stands anywhere but in common/address.h is wrong for a server on another one, and when the default changes."""
+    literal = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(ports))})(?![\w.])")
+    looked_at = 0
+    for path in code_files():
+        where = path.relative_to(TOP)
+        if is_test(where) or str(where) == "common/address.h":
+            continue
+        looked_at += 1
+        text = path.read_text()
+        if path.suffix not in (".cc", ".h", ".py"):
+            check_ports(where, text, ports)
+        for number, line in enumerate(text.splitlines(), 1):
+            if str(where) in EXAMPLES and EXAMPLES[str(where)].match(line):
+                check_ports(where, line, ports)
+            elif literal.search(without_comment(line, path.suffix)):
+                problems.append(f"{where}:{number}: the port is that of common/address.h, or of an address: {line.strip()[:100]}")
+    if looked_at < 500:
+        sys.exit(f"settings.py looks at {looked_at} files of code only")
+
+
+def check_helpers():
+    assert ports_told("n1:7424, Port 80, port 9999, TCP 7425") == {"7424", "9999", "7425"}
+    assert without_comment('x = "a://b:1";  // 7424', ".cc").strip() == 'x = "a://b:1";' and without_comment("a: b  # 7424", ".yml") == "a: b "
+    assert is_test(pathlib.Path("a/b_test.cc")) and is_test(pathlib.Path("a/b_testing.h")) and not is_test(pathlib.Path("a/b_tests.h"))
+
+
+def check_mount_options():
+    """Who copies the line of /etc/fstab from anywhere has the same mount."""
+    told = {}
+    for where in MOUNTS:
+        found = set(re.findall(r"_netdev,[\w,=.-]*wait=forever[\w,=.-]*", (TOP / where).read_text()))
+        if len(found) != 1:
+            problems.append(f"{where}: it should have one line of options for /etc/fstab that wait for ever, and has {len(found)}")
+        told.update(dict.fromkeys(found, where))
+    if len(told) > 1:
+        problems.append("the options of a mount in /etc/fstab differ: " + "; ".join(f"{o} ({w})" for o, w in told.items()))
+
+
+def default_ports():
+    return set(re.findall(r"kDefault\w+Port = (\d+)", (TOP / "common/address.h").read_text()))
 
 
 def check_mentions(keys, flags):
     """Of all documents: flags in commands, keys in examples and sentences, ports."""
     last_parts = {k.rsplit(".", 1)[-1] for names in keys.values() for k in names}
-    ports = set(re.findall(r"kDefault\w+Port = (\d+)", (TOP / "common/address.h").read_text()))
+    ports = default_ports()
     for path in documents():
         text, where = path.read_text(), path.relative_to(TOP)
         for command in re.findall(r"(?:^|[`\s])(stria(?:-\w+)? [^`\n|;#]*)", text, re.M):
@@ -162,9 +239,7 @@ def check_mentions(keys, flags):
             for key in re.findall(r"^(?:# )?(\w+) = ", block, re.M):
                 if key not in last_parts:
                     problems.append(f"{where}: no program has the key {key}")
-        for port in re.findall(r"\b(?:pc|n|host)\d*:(\d{4,5})\b|\bport (\d{4,5})\b", text):
-            if not set(port) & ports:
-                problems.append(f"{where}: port {''.join(port)} is not one of {', '.join(sorted(ports))}")
+        check_ports(where, text, ports)
 
 
 def told_value(constant, text):
@@ -204,6 +279,7 @@ def check_wire():
 
 
 def main():
+    check_helpers()
     settings = (TOP / "docs/settings.md").read_text()
     docs = sections(settings)
     keys = {program: keys_of(folder) for program, folder in PROGRAMS.items() if program in ("stria-meta", "stria-data")}
@@ -230,6 +306,8 @@ def main():
     check_mentions(keys, flags)
     check_wire()
     check_bounds()
+    check_ports_of_code(default_ports())
+    check_mount_options()
     for problem in problems:
         print(problem)
     if problems:

@@ -445,6 +445,27 @@ TEST_F(CliTest, UnknownWordsAreNamed) {
   EXPECT_EQ(Run("--help"), 0);
 }
 
+TEST_F(CliTest, NoTerminalObeysWhatIsSaid) {
+  // As `stria where *` beside somebody's file of such a name.
+  for (const char* line : {"status --no\033[31mx", "status \033[31mx", "nothing\033[31m", "status --timeout 1\033[31m", "status --json=\033[31m",
+                           "split --format \033[31m /f", "node add \033[31m --dry-run", "disk reindex /no\033[31m", "run --near /no\033[31m --dry-run"}) {
+    EXPECT_NE(Run(line), 0) << line;
+    EXPECT_EQ((out_.str() + err_.str()).find('\033'), std::string::npos) << line << ": " << out_.str() << err_.str();
+  }
+  EXPECT_EQ(Run("status --no\033[31mx"), 64);
+  EXPECT_NE(err_.str().find("--no\\033[31mx"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("status --help"), 0);
+  EXPECT_NE(out_.str().find("\n  --json"), std::string::npos) << "lines stay lines: " << out_.str();
+  // What nodes say of themselves.
+  status_.map.nodes[0].name = "n1\033[31m";
+  status_.map.nodes[0].address = "pc1\033[31m:7425";
+  status_.map.targets[0].label = "d1\033[31m";
+  for (const char* line : {"status", "node ls", "disk ls", "rebuild ls", "scrub status", "node add n1\033[31m"}) {
+    (void)Run(line);
+    EXPECT_EQ((out_.str() + err_.str()).find('\033'), std::string::npos) << line << ": " << out_.str() << err_.str();
+  }
+}
+
 TEST_F(CliTest, RefusalsAreSentences) {
   meta_->onFsck = [](const InodeRequest&) -> Result<FsckReply> { return FsError::kPerm; };
   EXPECT_EQ(Run("fsck"), 77);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/printable.h"
 #include "common/sentence.h"
 
 namespace stria::cli {
@@ -106,7 +107,7 @@ bool ClusterClient::AwaitDone(uint64_t ticket, const std::string& what) {
     cv_.wait_for(lock, std::chrono::milliseconds(100), [&] { return done_ == ticket; });
     const int64_t now_ns = BoottimeNs();
     if (done_ == ticket || options_.progress == nullptr || now_ns < next_line_ns) continue;
-    *options_.progress << (options_.tty ? "\r\033[K" : "") << what << ": waiting for " << AddressList()
+    *options_.progress << (options_.tty ? "\r\033[K" : "") << what << ": waiting for " << Printable(AddressList())
                        << ", " << (now_ns - start_ns) / kSecond << " s" << (options_.tty ? "" : "\n")
                        << std::flush;
     shown = true;

@@ -223,7 +223,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   } catch (const CLI::ParseError& e) {
     const std::string unknown = e.get_exit_code() == 0 ? "" : UnknownVerb(app, argc, argv);
     if (!unknown.empty()) return ctx.Fail(kExitUsage, Error(FsError::kInval, unknown + " (stria --help tells of them)"));
-    return app.exit(e, *ctx.out, *ctx.err) == 0 ? kExitOk : kExitUsage;
+    return SayParsed(app, e, *ctx.out, *ctx.err) == 0 ? kExitOk : kExitUsage;
   }
   CHECK(ctx.run, "a verb without an action");
   return ctx.run();

@@ -32,7 +32,7 @@ int Act(const Context& ctx, const std::string& dir, bool create,
   if (ctx.json) {
     *ctx.out << Dump(ClusterJson((*d)->cluster()));
   } else if (const std::string text = sentence((*d)->cluster()); !text.empty()) {
-    *ctx.out << text << "\n";
+    *ctx.out << PrintableLines(text) << "\n";
   }
   return kExitOk;
 }

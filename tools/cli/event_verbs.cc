@@ -191,7 +191,7 @@ class Watching {
         const Result<void> done = by_mail ? Mail(e) : Exec(e);
         if (done.ok()) break;
         const auto again_ns = RetryAfterNs(++failures);
-        *ctx_.err << "stria: event " << e.seq << " (" << Printable(e.kind) << " of " << Printable(e.subject) << ") was not delivered: " << SentenceOf(done.error())
+        *ctx_.err << "stria: event " << e.seq << " (" << Printable(e.kind) << " of " << Printable(e.subject) << ") was not delivered: " << Printable(SentenceOf(done.error()))
                   << (again_ns ? "; it is tried again" : "; it is left out") << "\n"
                   << std::flush;
         if (!again_ns) break;

@@ -64,7 +64,7 @@ int PrintLayout(const Context& ctx, const std::string& path, AskedFile& file, co
   if (ctx.json) {
     *ctx.out << Dump({{"path", path}, {"layout", text}, {"inherited", reply.inherited}});
   } else {
-    *ctx.out << text << (reply.inherited ? " (inherited)" : "") << "\n";
+    *ctx.out << Printable(text) << (reply.inherited ? " (inherited)" : "") << "\n";
   }
   return kExitOk;
 }

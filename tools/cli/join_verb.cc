@@ -208,12 +208,12 @@ int Say(const Context& ctx, const Joined& joined, const Node* node) {
     for (const std::string& change : node->done.changes) *ctx.out << "set: " << Printable(change) << "\n";
     if (!node->done.disks.empty()) {
       if (node->up) *ctx.out << "node " << who.name << " is up, with " << node->done.disks.size() << (node->done.disks.size() == 1 ? " disk" : " disks") << "\n";
-      *ctx.out << "Next:\n  " << (node->done.start_command.empty() ? "stria doctor      # is everything right on this machine?" : node->done.start_command)
+      *ctx.out << "Next:\n  " << (node->done.start_command.empty() ? "stria doctor      # is everything right on this machine?" : Printable(node->done.start_command))
                << "\n";
       return kExitOk;
     }
   }
-  *ctx.out << "Next:\n  " << WhatNext(who, joined.dir, joined.meta) << "\n";
+  *ctx.out << "Next:\n  " << PrintableLines(WhatNext(who, joined.dir, joined.meta)) << "\n";
   return kExitOk;
 }
 

@@ -113,7 +113,7 @@ int RunNear(const Context& ctx, const RunArgs& args) {
   const std::string ssh = ssh_env != nullptr ? ssh_env : "ssh";
   const std::string host = nearest.ok() ? HostOf(nearest->node.address) : "";
   if (args.dry_run) {
-    *ctx.out << (is_here ? "here" : "on " + node + " (" + host + ")");
+    *ctx.out << (is_here ? "here" : Printable("on " + node + " (" + host + ")"));
     if (nearest.ok()) *ctx.out << ", which holds " << Percent(nearest->bytes, nearest->size) << " % of " << PrintableName(args.file);
     *ctx.out << "\n";
     return kExitOk;
@@ -132,7 +132,7 @@ int RunNear(const Context& ctx, const RunArgs& args) {
       return ctx.Fail(Error(FsError::kUnavailable, node + " (" + host + ") holds most of " + args.file +
                                                        " and cannot be reached with " + ssh));
     } else {
-      *ctx.err << "stria: " << node << " (" << host << ") cannot be reached with " << ssh << "; running here\n";
+      *ctx.err << "stria: " << Printable(node + " (" + host + ") cannot be reached with " + ssh) << "; running here\n";
     }
   }
   if (is_here && !node.empty()) setenv("STRIA_NODE", node.c_str(), 1);

@@ -52,7 +52,7 @@ int Say(const Context& ctx, const Identity& who, const MetaPaths& paths, const M
            << ", too\n";
   for (const std::string& change : done.changes) *ctx.out << "set: " << Printable(change) << "\n";
   if (!member.ca.empty()) *ctx.out << "etcd asks for certificates: this machine needs " << Printable(member.ca) << " and its own, as the others have them\n";
-  *ctx.out << "Next:\n  " << (done.start_command.empty() ? "stria meta status      # it copies the metadata, and is in sync then" : done.start_command) << "\n";
+  *ctx.out << "Next:\n  " << (done.start_command.empty() ? "stria meta status      # it copies the metadata, and is in sync then" : Printable(done.start_command)) << "\n";
   return kExitOk;
 }
 

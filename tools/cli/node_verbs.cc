@@ -183,17 +183,17 @@ int RunAdd(const Context& ctx, bool is_node, const AdminArgs& args) {
       const Result<bool> was_removed = LetIn(**client, *status, is_node, args, &admitted);
       if (!was_removed.ok()) return ctx.Fail(was_removed.error());
       if (*was_removed && !args.dry_run) end_ns = std::max(end_ns, BoottimeNs() + kAdmittedWaitNs);
-      if (*was_removed && !ctx.json) *ctx.out << admitted << std::endl;
+      if (*was_removed && !ctx.json) *ctx.out << Printable(admitted) << std::endl;
     }
     if (ctx.json && (!in_use.empty() || BoottimeNs() >= end_ns)) {
       *ctx.out << Dump({{"name", args.name}, {"in_use", !in_use.empty()}});
       return in_use.empty() ? kExitNo : kExitOk;
     }
     if (!in_use.empty()) {
-      *ctx.out << in_use << "\nWhat is there already may be spread over it too:  stria rebalance start\n";
+      *ctx.out << Printable(in_use) << "\nWhat is there already may be spread over it too:  stria rebalance start\n";
       return kExitOk;
     }
-    if (!said && !ctx.json && admitted.empty()) *ctx.out << HowToAdd(is_node, args.name, (*client)->AddressList()) << std::endl;
+    if (!said && !ctx.json && admitted.empty()) *ctx.out << PrintableLines(HowToAdd(is_node, args.name, (*client)->AddressList())) << std::endl;
     if (args.dry_run || BoottimeNs() >= end_ns) return kExitNo;
     std::this_thread::sleep_for(std::chrono::nanoseconds(kAddPollNs));
   }

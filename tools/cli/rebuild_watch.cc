@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/printable.h"
 #include "tools/cli/render.h"
 
 namespace stria::cli {
@@ -16,7 +17,7 @@ std::string WhoIsAway(const ClusterMap& map) {
   std::string names;
   for (const NodeInfo& n : map.nodes) {
     if (n.state == NodeState::kDown || n.state == NodeState::kSuspect)
-      names += (names.empty() ? "" : ", ") + n.name;
+      names += (names.empty() ? "" : ", ") + Printable(n.name);
   }
   return names;
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/printable.h"
 #include "tools/cli/context.h"
 #include "tools/cli/dev/process.h"
 
@@ -39,7 +40,7 @@ int RunReindex(const Context& ctx, const ReindexArgs& args) {
     *ctx.out << Dump({{"disks", args.paths}, {"done", !args.dry_run}});
     return kExitOk;
   }
-  *ctx.out << (args.dry_run ? "would: " : "") << "the index of " << names
+  *ctx.out << (args.dry_run ? "would: " : "") << "the index of " << Printable(names)
            << " is set aside; stria-data makes another from the files when it starts, while its other disks serve\n";
   return kExitOk;
 }

@@ -67,13 +67,19 @@ std::string ProgressBar(int percent, int width) {
 }
 
 std::string RenderTable(const Table& table, int indent) {
+  const auto shown = [](std::vector<std::string> row) {  // nodes, users and directories have chosen many of these names
+    for (std::string& cell : row) cell = Printable(cell);
+    return row;
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& row : table.rows) rows.push_back(shown(row));
   std::vector<size_t> width;
   const auto measure = [&](const std::vector<std::string>& row) {
     if (row.size() > width.size()) width.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
   };
   measure(table.header);
-  for (const auto& row : table.rows) measure(row);
+  for (const auto& row : rows) measure(row);
   std::string out;
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line(static_cast<size_t>(indent), ' ');
@@ -86,7 +92,7 @@ std::string RenderTable(const Table& table, int indent) {
     out += line + "\n";
   };
   if (!table.header.empty()) print(table.header);
-  for (const auto& row : table.rows) print(row);
+  for (const auto& row : rows) print(row);
   return out;
 }
 
@@ -165,7 +171,7 @@ std::string FileForPeople(const std::string& path, InodeId ino) {
 std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
   const int percent = Percent(BytesOrStripesDone(p), BytesOrStripesTotal(p));
   std::string line =
-      map.TargetName(p.target) + "  " + ProgressBar(percent, kBarCells) + Printf(" %3d %%  ", percent);
+      Printable(map.TargetName(p.target)) + "  " + ProgressBar(percent, kBarCells) + Printf(" %3d %%  ", percent);
   line += p.bytes_total > 0
               ? HumanBytes(p.bytes_done) + " of " + HumanBytes(p.bytes_total)
               : std::to_string(p.stripes_done) + " of " + Count(p.stripes_total, "stripe", "stripes");

@@ -23,7 +23,7 @@ std::string ProgressBar(int percent, int width);
 
 std::string Milliseconds(uint64_t us);  // "0.3 ms"
 
-// Columns are as wide as their widest cell, two spaces apart; those in `right` are flushed right. No
+// Cells are shown as Printable() has them. Columns are as wide as their widest cell, two spaces apart; those in `right` are flushed right. No
 // spaces at the ends of lines.
 struct Table {
   std::vector<std::string> header;

@@ -60,7 +60,7 @@ std::string Condor(const SplitPlan& plan, const std::string& dir) {
       "rank = (TARGET.Machine == \"$(node)\") || regexp(\"^$(node)[.]\", TARGET.Machine)\n"
       "queue node, list from (\n";
   for (const HostWork& w : plan.work) {
-    if (!w.pieces.empty()) text += "  " + w.host + ", " + CondorQuoted(ListOf(dir, w)) + "\n";
+    if (!w.pieces.empty()) text += "  " + Printable(w.host) + ", " + CondorQuoted(ListOf(dir, w)) + "\n";
   }
   return text + ")\n";
 }
@@ -129,7 +129,7 @@ std::string Promise(const SplitPlan& plan) {
   };
   part(plan.remote_bytes(), "remote");
   part(plan.decoded_bytes(), "decoded");
-  for (size_t i = 0; i < plan.away.size(); ++i) text += (i == 0 ? "; no work for " : ", ") + plan.away[i].name + " (" + plan.away[i].state + ")";
+  for (size_t i = 0; i < plan.away.size(); ++i) text += (i == 0 ? "; no work for " : ", ") + Printable(plan.away[i].name) + " (" + plan.away[i].state + ")";
   return text;
 }
 

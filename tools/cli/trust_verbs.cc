@@ -138,7 +138,7 @@ int RunTokenMake(const Context& ctx, const TokenArgs& args) {
     *ctx.out << Dump(j);
     return kExitOk;
   }
-  *ctx.out << *text << std::endl;
+  *ctx.out << Printable(*text) << std::endl;
   *ctx.err << "It " << DescribeToken(reply->token, NowS()) << ". Whoever has it can do that: hand it over as you would a password. On that machine:\n"
            << "  stria join -        # and paste it\nEnd it:\n  stria token revoke " << Printable(reply->token.id) << "\n";
   return kExitOk;

@@ -52,7 +52,7 @@ std::string NamesOf(const std::vector<NodeId>& nodes, const ClusterMap& map) {
   std::string out;
   for (const NodeId id : nodes) {
     const NodeInfo* n = map.FindNode(id);
-    out += (out.empty() ? "" : " and ") + (n != nullptr ? n->name : "a node that was removed");
+    out += (out.empty() ? "" : " and ") + (n != nullptr ? Printable(n->name) : "a node that was removed");
   }
   return out;
 }

@@ -223,12 +223,12 @@ int Main(int argc, char** argv) {
   CLI::App app("Serves a page that shows the state of a cluster", "stria-web");
   app.add_option("--meta", flags.meta, "Metadata server, HOST[:PORT] or unix:PATH; more with commas between (default: $STRIA_META)");
   app.add_option("--trust", flags.trust, "Directory of its certificate, of a monitor or an admin, or off (default: /etc/stria/trust)");
-  app.add_option("--listen", flags.listen, "IP[:PORT] to serve the page on (default: 127.0.0.1:7480)");
+  app.add_option("--listen", flags.listen, "IP[:PORT] to serve the page on (default: 127.0.0.1:" + std::to_string(kDefaultWebPort) + ")");
   app.add_flag("--allow-anyone", flags.allow_anyone, "With --listen: everybody who reaches that address may see the page, unencrypted");
   app.add_option("--replay", flags.replay, "Show the answers recorded in that file (JSON), and ask no cluster");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off (default: info)");
   AddSelfDescription(app);
-  CLI11_PARSE(app, argc, argv);
+  if (const std::optional<int> code = ParseArguments(app, argc, argv)) return *code;
   BlockStopSignals();
   const Result<void> served = Serve(flags);
   FlushLog();

@@ -135,7 +135,7 @@ Result<void> DevDir::Save() const {
 bool DevDir::Running(const DevProcess& p) const { return IsRunning(p.pid, p.start_time); }
 
 void DevDir::Say(const std::string& line) const {
-  if (!ctx_.json) *ctx_.out << line << std::endl;
+  if (!ctx_.json) *ctx_.out << PrintableLines(line) << std::endl;
 }
 
 Result<ClusterClient*> DevDir::Client() {

@@ -157,6 +157,14 @@ TEST(Doctor, Ports) {
   EXPECT_FOUND("network", f, Verdict::kProblem, "node n2 at pc2:7425 is not reached");
   f.peers[1].up = false;
   EXPECT_FOUND("network", f, Verdict::kWarning, "counts it as down");
+  f = Good();
+  f.peers[0].reached = f.peers[1].reached = false;
+  EXPECT_NE(RenderChecks(Judge(f)).find("its port (TCP 7424)"), std::string::npos);
+  f.peers[0].address = "pc1:9000";
+  f.peers[1].address = "[fd00::2]:9001";
+  const std::string text = RenderChecks(Judge(f));
+  EXPECT_NE(text.find("its port (TCP 9000)"), std::string::npos) << text;
+  EXPECT_NE(text.find("its port (TCP 9001)"), std::string::npos) << text;
 }
 
 TEST(Doctor, LargePackets) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "common/address.h"
 #include "common/printable.h"
 #include "common/units.h"
 #include "tools/cli/member_render.h"
@@ -83,8 +84,9 @@ void JudgePeer(const PeerFact& p, Judgement* j) {
   if (!p.reached) {
     const std::string said = at + " is not reached from here" + (p.error.empty() ? "" : ": " + Printable(p.error));
     if (!p.up && !p.meta) return j->Warn(said + "; the cluster counts it as down", "see to that node: systemctl status stria-data there");
-    return j->Problem(said, p.meta ? "look whether stria-meta runs there, and at firewalls for its port (TCP 7424)"
-                                   : "look at routes and firewalls between the two for its port (TCP 7425), and at its address setting");
+    const std::string port = "its port (TCP " + PortOfAddress(p.address) + ")";
+    return j->Problem(said, p.meta ? "look whether stria-meta runs there, and at firewalls for " + port
+                                   : "look at routes and firewalls between the two for " + port + ", and at its address setting");
   }
   if (p.mtu == MtuIs::kLost) {
     return j->Problem(at + " is reached, but packets of " + std::to_string(p.mtu_bytes) + " bytes, this interface's MTU, do not arrive there",
@@ -294,8 +296,8 @@ std::string RenderChecks(const std::vector<Check>& checks) {
     head.resize(9, ' ');
     std::string area = c.area;
     area.resize(14, ' ');
-    out += head + area + c.sentence + "\n";
-    if (!c.action.empty()) out += std::string(23, ' ') + "-> " + c.action + "\n";
+    out += head + area + Printable(c.sentence) + "\n";
+    if (!c.action.empty()) out += std::string(23, ' ') + "-> " + Printable(c.action) + "\n";
   }
   if (warnings + problems == 0) return out + "everything is as it should be\n";
   return out + Count(problems, "problem", "problems") + ", " + Count(warnings, "warning", "warnings") + "\n";

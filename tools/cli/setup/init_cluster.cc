@@ -127,9 +127,9 @@ std::string RenderInit(const InitDone& done) {
   std::string out;
   for (const std::string& change : done.changes) out += "set: " + Printable(change) + "\n";
   out += "cluster " + done.cluster.ToString() + (done.made ? " is made" : " is there already") + ", in " + PrintableName(done.data) +
-         (done.serves ? "; its metadata server serves at " + done.address : "") + "\n";
+         (done.serves ? "; its metadata server serves at " + Printable(done.address) : "") + "\n";
   if (done.made) out += "Keep a copy of " + PrintableName(done.data) + "/trust where only admins get at it: who has it is the cluster.\n";
-  if (!done.start_command.empty()) out += "systemd does not run here. Start the server with:\n  " + done.start_command + "\n";
+  if (!done.start_command.empty()) out += "systemd does not run here. Start the server with:\n  " + Printable(done.start_command) + "\n";
   out += "Next, for each PC with disks (this one, too):\n"
          "  stria token make --role data                   # here: prints a token, good for one PC and an hour\n"
          "  stria join - --disk /srv/d1 --disk /srv/d2     # there, as root: paste the token\n"
