@@ -37,7 +37,9 @@ struct WriteAllOptions {
 };
 
 // An error that says that bytes could not be stored because there was no place for them, for want of space or of disks.
-inline bool FindsNoPlace(FsError e) { return e == FsError::kNoSpace || e == FsError::kTooFewDomains; }
+inline bool FindsNoPlace(FsError e) {
+  return e == FsError::kNoSpace || e == FsError::kTooFewDomains || e == FsError::kDiskFailed;
+}
 
 // Tries until all is written, an error says that no try can help, or timeout_ns have passed. On error all
 // stripes it used are given back, in a hurry if there was no space. Ok: pieces in order, without gaps;

@@ -171,6 +171,31 @@ TEST_F(CoherenceTest, ALeaseThatOthersAreBeingToldOfIsNotYetAlone) {
   EXPECT_FALSE(coherence->grants().HasAlone(a.session, kFile));
 }
 
+// What it has buffered may be asked for meanwhile, and committing that waits for nobody (docs/waits.md).
+TEST_F(CoherenceTest, WhoHasAFileAloneHasSoWhileItOpensItOnceMore) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2), c = Open(3);
+  ASSERT_EQ(Acquire(b, kFile, true).value(), LeaseMode::kExclusive);
+  coherence->notices().MayCache(a.session).Attr(kFile);
+  Touched changed;
+  changed.attrs.insert(kFile);
+  std::optional<bool> announced;
+  Call(Announce(&coherence->notices(), c.session, changed), &announced);  // its mode, say
+  ASSERT_TRUE(coherence->notices().IsUntold(a.session, kFile));
+  std::optional<Result<LeaseMode>> got;
+  Call(coherence->grants().Acquire(b, kFile, false, true), &got);
+  EXPECT_FALSE(got) << "a may still show the old mode";
+  EXPECT_TRUE(coherence->grants().HasAlone(b.session, kFile));
+  const std::vector<SessionEvent> told = Poll(a);
+  ASSERT_FALSE(told.empty());
+  Poll(a, told.back().seq);
+  const std::vector<SessionEvent> own = Poll(b);
+  if (!own.empty()) Poll(b, own.back().seq);
+  ex.RunFor(kSecond);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->value(), LeaseMode::kExclusive);
+}
+
 TEST_F(CoherenceTest, WhoDoesNotAnswerLosesWhatItHoldsAndNoMore) {
   Begin();
   const OpHeader a = Open(1), b = Open(2);

@@ -7,7 +7,7 @@
 namespace stria {
 namespace {
 
-// While it lives others are being told of an exclusive lease that its session does not know of yet.
+// While it lives others are being told of an exclusive lease that its session does not know of yet, so that nothing is buffered under it.
 class Telling {
  public:
   using All = std::multiset<std::pair<SessionId, InodeId>>;
@@ -75,9 +75,12 @@ Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for
   wait.reset();
   if (mode == LeaseMode::kExclusive) {
     // From now on only the holder knows size and times: nobody else may go on with what they cached. An earlier try of this
-    // call may have told them, and they may not know yet.
-    const Telling telling(&telling_, {s, ino});
-    if (!had_exclusive) notices_->TellAndNote(ino, s);
+    // call may have told them, and they may not know yet; it waits for them still.
+    std::optional<Telling> telling;
+    if (!had_exclusive) {
+      telling.emplace(&telling_, std::pair(s, ino));
+      notices_->TellAndNote(ino, s);
+    }
     co_await notices_->WaitToldOf(ino, s, WaitList::For::kOpen);
   }
   CO_RETURN_IF_ERROR(co_await core_->fences().Wait());

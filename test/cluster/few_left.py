@@ -24,7 +24,8 @@ suspect = "2s"
 down = "5s"
 settle = "3s"
 """
-LONG_S = 90  # what used to take for ever took longer
+LONG_S = 90  # of cp where nodes are emptied beside it, in three clusters at once
+CP_S = 20
 
 
 def lacking(c):
@@ -51,7 +52,9 @@ def smallest_room():
     with Cluster(nodes=2, disks=2, layout="raid1:2", settings=SETTINGS) as c:
         c.write("before", 8 * MIB)
         c.kill("n2")
-        say(f"cp took {copy(c, 'after'):.1f} s, n2 killed just before")
+        took = copy(c, "after")
+        assert took < CP_S, f"n2 was killed just before, and cp took {took:.1f} s"
+        say(f"cp took {took:.1f} s, n2 killed just before")
         wait_for("n2 is down", lambda: c.node("n2")["state"] == "down", 30)
         copy(c, "later")
         assert c.status()["crowded_stripes"] > 0
@@ -126,7 +129,7 @@ def one_disk_left():
         except OSError as e:
             assert e.errno == errno.EIO, e
         took = time.monotonic() - begin
-        assert took < LONG_S, f"the timeout is {TIMEOUT_S} s, and writing, fsync and close took {took} s"
+        assert took < 6 * TIMEOUT_S, f"the timeout is {TIMEOUT_S} s, and writing, fsync and close took {took} s"
         with contextlib.suppress(OSError):
             os.unlink(short / "refused")
         logs = " ".join(p.read_text(errors="replace") for p in c.cluster.glob("log/mount*.log"))

@@ -1,14 +1,18 @@
-"""What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours; so do
+"""What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours, autofs and
+what that mounts; and what is bound elsewhere of ours, as containers have it, with what is mounted in it there. So do
 working directories and roots of processes. Whatever this mount or another one does beside it, with callers who may not
 look there or are not known, and while the metadata server is away for longer than the lease and --timeout.
 STRIA_TEST_SECONDS=60 STRIA_TEST_ROUNDS=300 for longer."""
 
 import contextlib
+import ctypes
 import errno
+import fcntl
 import os
 import pathlib
 import random
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -24,6 +28,8 @@ SLOWLY_S = max(10, CHURN_S)
 RENAMES = int(os.environ.get("STRIA_TEST_ROUNDS", 100))
 SEED = int(os.environ.get("STRIA_TEST_SEED", 1))
 NOBODY = 65534
+LINKS = 2000
+AUTOFS_IOC_READY = 0x9360
 
 
 def run(*command):
@@ -86,24 +92,51 @@ class Resident:
         assert said == self.expected, f"getcwd gives {said}, not {self.expected}"
 
 
+def automount(stack, at):
+    """autofs on a directory, with a tmpfs that it has mounted on the key `key` as somebody went there."""
+    asked, asks = os.pipe()
+    stack.callback(os.close, asked)
+    stack.callback(os.close, asks)
+    libc = ctypes.CDLL(None, use_errno=True)
+    options = f"fd={asks},pgrp={os.getpgrp()},minproto=5,maxproto=5,indirect"
+    assert libc.mount(b"test", os.fsencode(at), b"autofs", 0, options.encode()) == 0, os.strerror(ctypes.get_errno())
+    stack.callback(subprocess.run, ["umount", "--quiet", at], check=False)
+    visitor = subprocess.Popen(["stat", at / "key/here"], start_new_session=True, stdout=subprocess.DEVNULL)  # who is not in our group
+    packet = os.read(asked, 4096)  # struct autofs_v5_packet
+    token, length = struct.unpack_from("=8xI28xI", packet)
+    assert packet[44:44 + length] == b"key", packet
+    (at / "key").mkdir()
+    run("mount", "-t", "tmpfs", "test", at / "key")
+    stack.callback(subprocess.run, ["umount", "--quiet", at / "key"], check=False)
+    (at / "key/here").touch()
+    root = os.open(at, os.O_RDONLY)
+    fcntl.ioctl(root, AUTOFS_IOC_READY, token)
+    os.close(root)
+    assert visitor.wait(60) == 0, "what autofs mounts is not there for who went there"
+
+
 class Below:
     """What is below one directory of a mount."""
 
     def __init__(self, c, stack, top):
         self.top, self.mounts, self.residents = top, [], []
         local = c.dir / f"local-{top.parent.name}"
-        for d in ("upper", "work", "bound"):
+        for d in ("upper", "work", "bound", "away"):
             (local / d).mkdir(parents=True)
+        (local / "file-away").touch()
+        self.away = local / "away"
         (local / "bound/here").touch()
         (local / "file").write_text("bound")
-        for d in ("tmp", "a/b/tmp", "bind", "low", "over", "cwd/deeper", "root/inside"):
+        for d in ("tmp", "a/b/tmp", "bind", "low", "over", "cwd/deeper", "root/inside", "auto", "shared/deep/tmp"):
             (top / d).mkdir(parents=True)
+        (top / "shared/file").write_text("shared")
         (top / "low/here").touch()
         (top / "file").touch()
 
         def mount(at, *how):
             run("mount", *how, top / at)
             stack.callback(subprocess.run, ["umount", "--quiet", top / at], check=False)
+            run("mount", "--make-private", top / at)
             self.mounts.append(str(top / at))
         for at in ("tmp", "a/b/tmp"):
             mount(at, "-t", "tmpfs", "test")
@@ -111,6 +144,12 @@ class Below:
         mount("bind", "--bind", local / "bound")
         mount("file", "--bind", local / "file")
         mount("over", "-t", "overlay", "-o", f"lowerdir={top}/low,upperdir={local}/upper,workdir={local}/work", "test")
+        automount(stack, top / "auto")
+        self.mounts += [str(top / "auto"), str(top / "auto/key")]
+        mount(self.away, "--bind", top / "shared")
+        mount(local / "file-away", "--bind", top / "shared/file")
+        mount(self.away / "deep/tmp", "-t", "tmpfs", "test")
+        (self.away / "deep/tmp/here").touch()
         self.residents = [Resident(stack, top / "cwd/deeper"), Resident(stack, top / "root/inside", top / "root")]
         self.check()
 
@@ -120,18 +159,20 @@ class Below:
         for r in self.residents:
             r.check()
 
-    def check_mounts_are(self, number):
+    def check_number(self):
+        """However they are called now."""
         def there():
             lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-            return [at for at in (line.split()[4] for line in lines) if at.startswith(f"{self.top}/")]
+            return [at for at in (line.split()[4] for line in lines) if at.startswith((f"{self.top}/", str(self.away)))]
+        number = sum(at.startswith((f"{self.top}/", str(self.away))) for at in self.mounts)
         if len(seen := there()) != number:  # what is detached stays so, whatever the kernel can name meanwhile
             time.sleep(0.5)
             assert len(again := there()) == number, f"{seen}, and then {again}"
             say(f"for a moment the kernel named only {seen}")
 
     def paths(self):
-        here = {at: self.top / at / "here" for at in ("tmp", "a/b/tmp", "bind", "over")}
-        return {**here, "file": self.top / "file", "cwd": self.top / "cwd/deeper"}
+        here = {at: self.top / at / "here" for at in ("tmp", "a/b/tmp", "bind", "over", "auto/key")}
+        return {**here, "file": self.top / "file", "cwd": self.top / "cwd/deeper", "away": self.away / "deep/tmp/here"}
 
     def look(self):
         """The errors of going there, by name."""
@@ -149,6 +190,84 @@ class Below:
         assert not self.look(), self.look()
         self.check_mounted()
         assert (self.top / "file").read_text() == "bound"
+        assert (self.away.parent / "file-away").read_text() == "shared"
+
+
+@contextlib.contextmanager
+def mounted(*how):
+    at = how[-1]
+    at.mkdir()
+    run("mount", *how)
+    try:
+        yield at
+        there = {line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()}
+        assert str(at) in there, f"{at} is not mounted any more"
+    finally:
+        run("umount", at)
+    at.rmdir()
+
+
+def removed_beside(below):
+    """Directories are not removed, for every reason that there is, beside a mount and in it."""
+    top = below.top
+    with mounted("-t", "tmpfs", "test", top / "mntpoint") as at:
+        (at / "inside").mkdir()
+        (at / "inside/here").touch()
+        run("mount", "-o", "remount,ro", at)
+        (top / "full/entry").mkdir(parents=True)
+        (top / "loop").symlink_to("loop")
+        for path, error in ((top / "full", errno.ENOTEMPTY), (top / "x" / ("y" * 256), errno.ENOENT), (top / ("y" * 256), errno.ENAMETOOLONG),
+                            (top / "none", errno.ENOENT), (top / "low/here", errno.ENOTDIR), (top / "loop/x", errno.ELOOP),
+                            (top / "loop", errno.ENOTDIR), (at / "inside", errno.EROFS), (at / "none", errno.EROFS),
+                            (at, errno.EBUSY), (f"{top}/.", errno.EINVAL), (f"{at}/inside/.", errno.EINVAL),
+                            (f"{top}/full/..", errno.ENOTEMPTY)):
+            assert (e := attempt(os.rmdir, path)) == error, f"rmdir of {path}: {errno.errorcode.get(e, e)}"
+            os.listdir(top)
+            os.stat(at / "inside/here")
+        below.check()
+    os.unlink(top / "loop")
+    os.removedirs(top / "full/entry")
+
+
+def linked_beside(c, below, other):
+    """Thousands of links beside a filesystem that is mounted from a file, while another mount lists and changes the directory."""
+    top, image, stop = below.top, c.dir / "ext2", threading.Event()
+    with open(image, "wb") as f:
+        f.truncate(16 << 20)
+    run("mkfs.ext2", "-q", "-F", image)
+
+    def use_there():
+        while not stop.is_set():
+            for d in (other, other / "links"):
+                os.listdir(d)
+            (other / "there").touch()
+            os.unlink(other / "there")
+            time.sleep(0.1)
+    with mounted("-o", "loop", image, top / "ext2") as at:
+        (at / "here").touch()
+        (top / "links").mkdir()
+        (top / "links/0").touch()
+        user = threading.Thread(target=use_there)
+        user.start()
+        try:
+            for i in range(1, LINKS):
+                os.link(top / "links/0", top / f"links/{i}")
+                if i % 100 == 0:
+                    os.stat(at / "here")
+            run("mount", "-o", "remount,ro", at)
+            for old, new, error in ((at / "here", at / "new", errno.EROFS), (top / "links/0", at / "new", errno.EROFS),
+                                    (at / "here", top / "links/new", errno.EXDEV), (top / "links/0", top / "links/1", errno.EEXIST),
+                                    (top / "links/0", top / "ext2", errno.EEXIST)):
+                assert (e := attempt(os.link, old, new)) == error, f"link of {old} as {new}: {errno.errorcode.get(e, e)}"
+                os.stat(at / "here")
+        finally:
+            stop.set()
+            user.join()
+        below.check()
+    for name in os.listdir(top / "links"):
+        os.unlink(top / "links" / name)
+    (top / "links").rmdir()
+    say(f"{LINKS} links beside a filesystem in a file")
 
 
 def one_mount(below):
@@ -170,6 +289,7 @@ def one_mount(below):
     assert attempt(os.unlink, top / "file") == errno.EBUSY
     assert attempt(os.link, top / "low/here", top / "tmp") == errno.EEXIST
     below.check()
+    removed_beside(below)
     os.rename(top / "a", top / "moved")  # above one it may be renamed
     assert os.path.exists(top / "moved/b/tmp/here")
     os.rename(top / "moved", top / "a")
@@ -248,7 +368,12 @@ def moved(below, other, when):
         for old, new in ((name, f"moved-{name}"), (f"moved-{name}", name)):
             os.rename(other / old, other / new)
             wait_for(f"{old} is {new} here, too", lambda: os.readlink(f"/proc/{resident.pid}/{link}") == f"{below.top / new}{rest}", 60)
-    below.check()
+    for old, new in (("shared", "moved-shared"), ("moved-shared", "shared")):  # what is bound elsewhere goes along
+        os.rename(other / old, other / new)
+        below.check()
+    (other / "shared/new").touch()
+    wait_for("what is made there is where it is bound", (below.away / "new").exists, 60)
+    os.unlink(other / "shared/new")
     say(f"who works where another mount moves a directory is there, {when}")
 
 
@@ -263,7 +388,7 @@ def renamed_above(below):
                 os.rename(top / name, top / f"moved-{name}")
                 assert not os.path.exists(top / name), "the old name is still there"
                 if i % 10 == 0:
-                    below.check_mounts_are(len(below.mounts))
+                    below.check_number()
                 os.rename(top / f"moved-{name}", top / name)
             below.check_mounted()
     finally:
@@ -363,6 +488,7 @@ def scenario():
         below = Below(c, stack, one / "d")
         unknown = Below(c, stack, apart / "e")
         one_mount(below)
+        linked_beside(c, below, other / "d")
         two_mounts(below, other / "d")
         moved(below, other / "d", "at once")
         renamed_above(below)

@@ -15,6 +15,11 @@ constexpr int64_t kLookOnNs = 5 * kMillisecond;
 constexpr int64_t kSetupNs = 60 * kSecond;
 constexpr int64_t kSettleNs = 60 * kSecond;
 constexpr int64_t kEndNs = 600 * kSecond;
+// Longer than a message is on its way, so that a circle in two looks is none that one side only has not heard the end of.
+constexpr int64_t kStraggleNs = 6 * kSecond;  // beyond the grace
+constexpr int64_t kApartNs = kStraggleNs + kSecond;
+constexpr int64_t kLongestNs = 5 * kSecond;  // of a call, where nothing that it needs fails
+constexpr int64_t kEndedNs = 60 * kSecond;  // of all calls that are under way, from when all is well
 constexpr uint64_t kReadBytes = 512 * kKiB;
 
 SimClusterOptions ClusterOf(const FailoverPlan& plan, uint64_t seed) {
@@ -41,6 +46,8 @@ FailoverWorld::FailoverWorld(uint64_t seed, FailoverPlan plan)
     : plan_(std::move(plan)),
       tracing_(std::getenv("STRIA_SIM_TRACE") != nullptr),
       cluster_(seed, ClusterOf(plan_, seed)),
+      circles_(&cluster_, kApartNs),
+      progress_(&cluster_, kLongestNs),
       rng_(seed * 6271 + 5),
       mine_(plan_.clients) {}
 
@@ -88,6 +95,8 @@ void FailoverWorld::LookOn() {
   looked_ns_ = now_ns;
   if (!metas().problem().empty()) Fail(metas().problem());
   if (const std::string unknown = cluster_.UnknownLease(); !unknown.empty()) Fail("the primary does not know that " + unknown);
+  const std::string waits = plan_.same_term && !faults_over_ ? progress_.Stalled() : circles_.Look();
+  if (!waits.empty()) Fail(waits);
 }
 
 bool FailoverWorld::RunUntil(const std::function<bool()>& done, int64_t limit_ns) {
@@ -362,7 +371,7 @@ void FailoverWorld::Begin() {
     f.drop_reply_ppm = static_cast<uint32_t>(rng_.Below(3000));
     f.duplicate_request_ppm = static_cast<uint32_t>(rng_.Below(20000));
     f.straggle_ppm = static_cast<uint32_t>(rng_.Below(5000));
-    f.straggle_ns = 6 * kSecond;  // beyond the grace
+    f.straggle_ns = kStraggleNs;
     cluster_.network().SetFaults(f);
   }
   FakeCoordinatorOptions faulty;
@@ -415,7 +424,9 @@ void FailoverWorld::Finish() {
     return Fail("not all are in the set although all is healed; " + metas().Describe());
   }
   stopping_ = true;
-  if (!RunUntil([this] { return actors_ == 0; }, kEndNs)) return Fail(std::to_string(actors_) + " actors hang; " + metas().Describe());
+  if (!RunUntil([this] { return actors_ == 0; }, kEndedNs)) {
+    return Fail(std::to_string(actors_) + " actors hang; " + metas().Describe() + WhatWaits(cluster_));
+  }
   if (!RunUntil([this] { return metas().AllEqual(); }, kSettleNs)) return Fail("the stores do not become the same; " + metas().Describe());
   scope_.CancelAll();
   bool done = false;

@@ -24,6 +24,7 @@
 #include "common/exec/task.h"
 #include "common/random.h"
 #include "test/sim/audit.h"
+#include "test/sim/progress.h"
 #include "test/sim/sim_cluster.h"
 #include "test/sim/sim_metas.h"
 
@@ -180,6 +181,8 @@ class FailoverWorld {
   const FailoverPlan plan_;
   const bool tracing_;
   SimCluster cluster_;
+  CircleWatch circles_;
+  Progress progress_;  // of plans in which nothing that clients need fails
   Random rng_;
   std::string failure_;
   bool stopping_ = false;

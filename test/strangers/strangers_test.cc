@@ -38,6 +38,13 @@ OpHeader Own(StrangersWorld& w) {
   return h;
 }
 
+// Beside the session.
+void WearAllOfRoots(StrangersWorld& w, uint64_t replay_order, OpHeader* h) {
+  h->replay_order = replay_order, h->replay_next = 2;
+  h->settle = true;
+  h->opened = w.handles().proof;
+}
+
 std::vector<Who> Headers() {
   return {
       {"with a session of his own", [](StrangersWorld&, OpHeader*) {}},
@@ -58,6 +65,17 @@ std::vector<Who> Headers() {
       {"in root's session, with the server's term", [](StrangersWorld& w, OpHeader* h) {
          h->session = w.handles().session;
          h->epoch = Epoch(w.h().server->term());
+       }},
+      {"in root's session, as a replay that is given up, with a proof of root's", [](StrangersWorld& w, OpHeader* h) {
+         h->session = w.handles().session;
+         h->epoch = {};
+         WearAllOfRoots(w, 1, h);
+       }},
+      {"in root's session, with the server's term, as what was not answered and is given up, with a proof of root's",
+       [](StrangersWorld& w, OpHeader* h) {
+         h->session = w.handles().session;
+         h->epoch = Epoch(w.h().server->term());
+         WearAllOfRoots(w, UINT64_MAX, h);
        }},
   };
 }
@@ -102,6 +120,11 @@ std::vector<Who> HeadersOfOthers() {
          h->session = w.root().session;
          h->epoch = w.root().epoch;
          h->opened = w.handles().proof;
+       }},
+      {"in root's session, with its epoch, as a replay that is given up, with a proof of its", [](StrangersWorld& w, OpHeader* h) {
+         h->session = w.root().session;
+         h->epoch = w.root().epoch;
+         WearAllOfRoots(w, 1, h);
        }},
       {"without a session, as root", [](StrangersWorld&, OpHeader* h) { h->session = {}, h->epoch = {}, h->op_seq = {}, h->uid = h->gid = 0; }},
   };
@@ -178,7 +201,7 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
   const std::string own_node = peer && peer->role == Role::kData ? peer->name : "";
   const size_t turn = NextTurn();
   for (size_t i = 0; i < headers.size(); ++i) {
-    if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method
+    if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method; where nothing is sanitized, with all
     const Who& who = headers[i];
     w.Refresh();
     const auto dump = [&] {

@@ -10,6 +10,7 @@ sys.path.insert(0, str(HERE.parents[1] / "cluster"))
 import directory  # noqa: E402
 import fsx  # noqa: E402
 import sqlite  # noqa: E402
+import trials  # noqa: E402
 from place import Place, on_new_cluster  # noqa: E402
 from stria_cluster import main  # noqa: E402
 
@@ -29,6 +30,7 @@ def scenario():
         directory.run(options(directory, "--entries", "6000", "--listings", "2", "--moving", "100"), Place(place.dirs))
         sqlite.run(options(sqlite, "--rounds", "2", "--seconds", "3", "--writers", "2"),
                    Place(place.dirs[:1], place.cluster))
+        trials.run(options(trials, "--times", "1", "--seconds", "3", "--away", "4"), place)
 
 
 main(scenario)

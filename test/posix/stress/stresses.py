@@ -10,6 +10,7 @@ import postgres
 import rocksdb
 import sqlite
 import stress_ng
+import trials
 
 ALL = {
     "fsx": fsx,
@@ -22,4 +23,5 @@ ALL = {
     "dbench": dbench,
     "bonnie": bonnie,
     "stress-ng": stress_ng,
+    "trials": trials,
 }
