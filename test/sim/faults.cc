@@ -221,18 +221,25 @@ void SimWorld::PartitionSome() {
   });
 }
 
-// One client from the metadata server, or from a node, for a second or for minutes: longer than calls or leases last.
+// Two hosts from each other, for a second or for minutes: longer than calls or leases last. Mostly a client and the metadata server,
+// else a client and a node, or the metadata server and a node, which then counts against the budget.
 void SimWorld::Gap() {
-  const std::string client = ClientHost(rng_.Below(options_.cluster.clients));
-  const std::string other = rng_.Percent(70) ? "meta" : NodeHost(rng_.Below(cluster_.nodes()));
+  const bool of_node = rng_.Percent(15);
+  const std::optional<size_t> n = of_node ? PickNode() : std::nullopt;
+  if (of_node && !n) return;
+  if (n) ++troubles_[*n].active;
+  const std::string a = n ? NodeHost(*n) : ClientHost(rng_.Below(options_.cluster.clients));
+  const std::string b = n || rng_.Percent(70) ? "meta" : NodeHost(rng_.Below(cluster_.nodes()));
   const int64_t gap_ns = std::min<int64_t>(static_cast<int64_t>(rng_.Between(1, uint64_t{2} << rng_.Below(9))), 300) * kSecond;
-  ++counts_[gap_ns > cluster_.options().meta.sessions.lease_ns ? "long gaps" : "short gaps"];
-  Trace("gap between " + client + " and " + other);
-  cluster_.network().Partition({client}, {other});
-  After(gap_ns, [this, client, other] {
-    cluster_.network().Unblock({client}, {other});
-    cluster_.network().Unblock({other}, {client});
-    Trace("gap between " + client + " and " + other + " ends");
+  const bool longer = gap_ns > cluster_.options().meta.sessions.lease_ns;
+  ++counts_[std::string(longer ? "long gaps" : "short gaps") + (n ? " of nodes" : "")];
+  Trace("gap between " + a + " and " + b);
+  cluster_.network().Partition({a}, {b});
+  After(gap_ns, [this, a, b, n] {
+    cluster_.network().Unblock({a}, {b});
+    cluster_.network().Unblock({b}, {a});
+    if (n) --troubles_[*n].active;
+    Trace("gap between " + a + " and " + b + " ends");
   });
 }
 

@@ -403,6 +403,64 @@ TEST_F(Gaps, ASwitchThatIsOff) {
   Close(0, h);
 }
 
+// No host reaches another, as when the switch between all of them is off: everybody misses everybody, at once.
+TEST_F(Gaps, ASwitchThatIsOffForEverybody) {
+  struct Used {
+    InodeId ino;
+    VfsHandlePtr own, gone, both;
+    uint64_t session = 0;
+    Outcome of_own, of_gone;
+  };
+  const std::string large(kMiB, 'b'), later(kMiB, 'c');
+  const InodeId both = Create(0, kRootInode, "both", "text");
+  std::vector<Used> used(2);
+  for (size_t c = 0; c < used.size(); ++c) {
+    Used& u = used[c];
+    u.session = Session(c);
+    u.ino = Create(c, kRootInode, "own" + std::to_string(c), Block('a'));
+    u.own = Open(c, u.ino), u.both = Open(c, both, false);
+    u.gone = Open(c, Create(c, kRootInode, "gone", "text"));
+    ASSERT_TRUE(Unlink(c, kRootInode, "gone").ok());
+    ASSERT_EQ(Get(c, u.both, 0, 4), "text");
+    ASSERT_EQ(Lock(c, u.own, c + 1), FsError::kOk);
+    ASSERT_EQ(Put(c, u.own, kBlockBytes, large), FsError::kOk);
+  }
+  std::set<std::string> hosts = {"meta"};
+  for (size_t c = 0; c < used.size(); ++c) hosts.insert(ClientHost(c));
+  for (size_t n = 0; n < cluster_.nodes(); ++n) hosts.insert(NodeHost(n));
+  cluster_.network().Block(hosts, hosts);
+  for (size_t c = 0; c < used.size(); ++c) {
+    cluster_.scope(c).Spawn(UseThrough(&vfs(c), used[c].own, 2 * kMiB, later, &used[c].of_own));
+    cluster_.scope(c).Spawn(UseThrough(&vfs(c), used[c].gone, 4, "more", &used[c].of_gone));
+  }
+  RunFor(30 * kSecond);
+  Heal();
+  RunFor(30 * kSecond);
+  for (size_t c = 0; c < used.size(); ++c) {
+    SCOPED_TRACE("client " + std::to_string(c + 1));
+    Used& u = used[c];
+    EXPECT_EQ(Session(c), u.session);
+    for (const Outcome* o : {&u.of_own, &u.of_gone}) {
+      EXPECT_EQ(o->wrote, FsError::kOk);
+      EXPECT_EQ(o->synced, FsError::kOk);
+    }
+    EXPECT_TRUE(u.of_own.text == later);
+    EXPECT_EQ(u.of_gone.text, "more");
+    EXPECT_TRUE(Get(c, u.own, 0, kBlockBytes + kMiB) == Block('a') + large);
+    EXPECT_EQ(Get(c, u.gone, 0, 8), "textmore");
+    EXPECT_EQ(Get(c, u.both, 0, 4), "text");
+    const size_t other = 1 - c;
+    VfsHandlePtr theirs = Open(other, u.ino);
+    EXPECT_EQ(Lock(other, theirs, 9), FsError::kAgain) << "it is still held";
+    EXPECT_TRUE(Get(other, theirs, 0, kBlockBytes + kMiB) == Block('a') + large);
+    EXPECT_TRUE(Get(other, theirs, 2 * kMiB, kMiB) == later);
+    EXPECT_EQ(Unlock(c, u.own, c + 1), FsError::kOk);
+    EXPECT_EQ(Lock(other, theirs, 9), FsError::kOk);
+    Close(other, std::move(theirs));
+    for (VfsHandlePtr* h : {&u.own, &u.gone, &u.both}) Close(c, std::move(*h));
+  }
+}
+
 // ---- Any gap, with an oracle that knows what conflicts ----
 
 struct Tracked {

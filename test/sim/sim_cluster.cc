@@ -261,6 +261,10 @@ void SimCluster::StartMeta() {
   meta_.bounds = std::make_unique<Bounds>(server);
   meta_.front = std::make_unique<ConfinedFront>(server, server, meta_.bounds.get(), [server] { return server->store(); });
   meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.front->meta(), Doors());
+  meta_.admin_dispatcher = std::make_unique<AdminDispatcher>(meta_.front->admin(), Doors());
+  meta_.router = std::make_unique<Router>();
+  meta_.router->Add(kMetaServiceName, meta_.dispatcher.get());
+  meta_.router->Add(kAdminServiceName, meta_.admin_dispatcher.get());
   if (options_.backups) {
     meta_.factory = net_->MakeFactory(kBackupHost);
     meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
@@ -269,13 +273,9 @@ void SimCluster::StartMeta() {
   if (options_.certificates) {
     server->trust().Use(hosts_->trust().ForMeta());
     meta_.trust_dispatcher = std::make_unique<TrustDispatcher>(server->trust().service(), Doors());
-    meta_.router = std::make_unique<Router>();
-    meta_.router->Add(kMetaServiceName, meta_.dispatcher.get());
     meta_.router->Add(kTrustServiceName, meta_.trust_dispatcher.get());
-    net_->Serve(meta_address_, meta_.router.get());
-  } else {
-    net_->Serve(meta_address_, meta_.dispatcher.get());
   }
+  net_->Serve(meta_address_, meta_.router.get());
   meta_.scope = std::make_unique<TaskScope>();
   meta_.scope->Spawn(OpenMeta());
 }
@@ -291,6 +291,7 @@ void SimCluster::EndMeta(Meta* meta, const std::string& address, bool power_cut)
   meta->scope.reset();
   meta->router.reset();
   meta->trust_dispatcher.reset();
+  meta->admin_dispatcher.reset();
   meta->dispatcher.reset();
   meta->front.reset();
   meta->bounds.reset();
@@ -424,6 +425,11 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   o.quarantine_hold_ns = 30 * kSecond;
   o.scrub = options_.scrub_pause_ns > 0;
   o.scrub_options.first_after_ns = o.scrub_options.pause_ns = options_.scrub_pause_ns;
+  if (options_.scrub_orders) {
+    node.admin_connector = std::make_unique<TransportAdminConnector>(node.factory.get());
+    node.admin_link = std::make_unique<AdminLink>(node.admin_connector.get(), node.metas);
+    o.admin = node.admin_link.get();
+  }
   o.on_registered = [&node, given](const RegisterNodeReply& r) -> Task<Result<void>> {
     node.cluster = r.map.cluster;
     node.incarnation = r.map.incarnation;
@@ -481,6 +487,8 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
   net_->Stop(NodeAddress(index));
   node.scope.reset();
   node.agent.reset();
+  node.admin_link.reset();
+  node.admin_connector.reset();
   node.locator.reset();
   node.router.reset();
   node.backup_dispatcher.reset();

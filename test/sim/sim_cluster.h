@@ -21,6 +21,7 @@
 #include "meta/service/meta_server.h"
 #include "peers/meta_locator.h"
 #include "peers/meta_peers.h"
+#include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/replica_stubs.h"
 #include "proto/sim_transport.h"
@@ -52,6 +53,7 @@ struct SimClusterOptions {
   uint64_t mapping_bytes = VfsOptions().mapping_bytes;
   uint64_t dirty_limit_bytes = 8 * kMiB;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
+  bool scrub_orders = false;   // scrubs are reported, may be ordered, and compare with the metadata; of one metadata server
   bool backups = false;  // of the metadata, on the nodes
   std::set<size_t> confined;  // clients that mount kConfinedPath, and are shown nothing else
   bool trusted_roots = true;  // false: root of clients is squashed, as the exports of a new cluster have it
@@ -150,6 +152,7 @@ class SimCluster {
     std::unique_ptr<ConfinedSessions> bounds;
     std::unique_ptr<ConfinedFront> front;
     std::unique_ptr<MetaDispatcher> dispatcher;
+    std::unique_ptr<AdminDispatcher> admin_dispatcher;
     std::unique_ptr<TrustDispatcher> trust_dispatcher;  // with certificates
     std::unique_ptr<Router> router;
     std::unique_ptr<TransportFactory> factory;  // with backups
@@ -170,6 +173,8 @@ class SimCluster {
     std::shared_ptr<MetaPeers> metas;
     std::unique_ptr<MetaLocator> locator;
     std::unique_ptr<MetaLink> link;
+    std::unique_ptr<TransportAdminConnector> admin_connector;  // with scrub_orders
+    std::unique_ptr<AdminLink> admin_link;
     std::unique_ptr<DataServer> server;
     std::unique_ptr<DataDispatcher> dispatcher;
     std::unique_ptr<BackupKeeper> keeper;  // with backups
