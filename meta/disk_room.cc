@@ -23,9 +23,10 @@ constexpr uint64_t kTryBytes = 1 * kMiB;
 constexpr uint64_t kStartNeedsFiles = 6, kStartFiles = 24;
 
 // For a start, which needs the margin, and for several after it: of what each leaves, something else may take some.
-uint64_t StartBytes(uint64_t total) { return 2 * MarginBytes(total); }
-// What a server that only reads writes nevertheless.
-uint64_t IdleBytes(uint64_t total) { return MarginBytes(total) / 8; }
+uint64_t StartBytes(uint64_t total) { return 4 * MarginBytes(total); }
+// What a server that only reads writes nevertheless (sessions), and the log that is prepared for that (common/kv/prepared_log.h): what
+// it writes there finds its place also when something else has taken the rest.
+constexpr uint64_t kIdleBytes = 2 * kMiB;
 
 // As errno says.
 int MakeFile(const std::string& path, uint64_t bytes) {
@@ -91,8 +92,8 @@ void DiskRoom::KeepForStart() {
   } else {
     // How much is left of it nobody says: root may use more than what counts as free.
     if (sample_.total_files != 0) files = std::min(files, sample_.free_files / 2);
-    for (uint64_t bytes = std::min(given_for_start_, whole); start_bytes_ == 0 && bytes >= margin + IdleBytes(total);) {
-      bytes -= IdleBytes(total);
+    for (uint64_t bytes = std::min(given_for_start_, whole); start_bytes_ == 0 && bytes >= margin + kIdleBytes;) {
+      bytes -= kIdleBytes;
       if (MakeReserve(StartDir(), bytes, files) == 0) start_bytes_ = bytes;
       else RemoveReserve(StartDir());
     }

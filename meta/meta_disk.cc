@@ -20,7 +20,6 @@ constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 Result<void> MetaDisk::OpenRoom() {
   RETURN_IF_ERROR(room_.Open());
   is_full_ = room_.Level() >= RoomLevel::kFull;
-  takes_nothing_ = room_.Level() == RoomLevel::kNone;
   return Ok();
 }
 
@@ -33,7 +32,6 @@ Result<std::unique_ptr<KvStore>> MetaDisk::OpenStore(bool create, bool replicate
   options.max_open_files = static_cast<int>(files_.per_store);
   if (room_.total_bytes() > 0) options.max_wal_bytes = std::min(options.max_wal_bytes, ReserveBytes(room_.total_bytes()));
   options.flush_at_open = !is_full_;
-  options.prepare_log = options.prepare_log && !takes_nothing_;
   std::vector<std::string> families = FamilyNames();
   // One that is alone again has them still, without anything in them.
   std::vector<std::string>& log = replicated ? families : options.spare_families;

@@ -40,7 +40,6 @@ class MetaDisk {
   DiskRoom room_;
   FileBudget files_;
   bool is_full_ = false;  // at the start
-  bool takes_nothing_ = false;
   ThreadPool sync_pool_;
 };
 
