@@ -33,9 +33,9 @@ constexpr std::string_view kNotOurs[] = {
 constexpr std::string_view kNotOursWithValue[] = {"comment", "user", "helper", "uhelper"};
 
 // Options that undo others: the last one counts.
-constexpr std::pair<std::string_view, std::string_view> kUndo[] = {{"atime", "noatime"}, {"strictatime", "noatime"}, {"diratime", "nodiratime"},
-                                                                   {"suid", "nosuid"},   {"nosuid", "suid"},         {"dev", "nodev"},
-                                                                   {"nodev", "dev"},     {"exec", "noexec"},         {"noexec", "exec"}};
+constexpr std::pair<std::string_view, std::string_view> kUndo[] = {
+    {"atime", "noatime"}, {"strictatime", "noatime"}, {"diratime", "nodiratime"}, {"suid", "nosuid"},  {"nosuid", "suid"},
+    {"dev", "nodev"},     {"nodev", "dev"},           {"exec", "noexec"},         {"noexec", "exec"}};
 
 bool IsNotOurs(const std::string& option, const std::string& key) {
   return key.starts_with("x-") || key.starts_with("X-") || std::ranges::count(kNotOurs, option) > 0 ||

@@ -194,8 +194,11 @@ TEST(MountConfig, MistakesAreExplained) {
 }
 
 TEST(MountConfig, NoTerminalObeysMistakes) {
-  for (const std::vector<const char*>& words : {std::vector<const char*>{"--no\033[31mx", "pc1:/", "/d"}, {"pc1:/", "/d", "-o", "uid=\033[31m"},
-                                                {"pc1:/", "/d", "third\033[31m"}, {"--meta", "a b\033[31m:x", "/d"}}) {
+  const std::vector<std::vector<const char*>> lines = {{"--no\033[31mx", "pc1:/", "/d"},
+                                                       {"pc1:/", "/d", "-o", "uid=\033[31m"},
+                                                       {"pc1:/", "/d", "third\033[31m"},
+                                                       {"--meta", "a b\033[31m:x", "/d"}};
+  for (const auto& words : lines) {
     const ParsedCommand p = Parse(words);
     EXPECT_TRUE(p.exit_now && p.exit_code != 0);
     EXPECT_FALSE(p.text.empty());

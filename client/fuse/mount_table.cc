@@ -136,13 +136,17 @@ bool MountEntry::Has(std::string_view option) const { return std::find(options.b
 
 MountFlags MountFlags::Of(const MountEntry& mount) { return {mount.Has("sync"), mount.Has("noatime"), mount.Has("ro")}; }
 
-std::string MountFlags::ToString() const { return std::string(sync ? "sync" : "") + (sync && noatime ? "," : "") + (noatime ? "noatime" : ""); }
+std::string MountFlags::ToString() const {
+  return std::string(sync ? "sync" : "") + (sync && noatime ? "," : "") + (noatime ? "noatime" : "");
+}
 
 std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view mountpoint) {
   return LastMount(mountinfo, mountpoint, [](const MountEntry&) { return true; });
 }
 
-std::optional<MountEntry> FindMount(const std::string& mountpoint) { return FindMount(std::string_view(ReadMountinfo()), mountpoint); }
+std::optional<MountEntry> FindMount(const std::string& mountpoint) {
+  return FindMount(std::string_view(ReadMountinfo()), mountpoint);
+}
 
 std::optional<MountEntry> FindSameMount(std::string_view mountinfo, const MountEntry& mount, std::string_view mountpoint) {
   return LastMount(mountinfo, mountpoint,

@@ -46,15 +46,15 @@ std::optional<MountEntry> OurMount(const std::string& given, std::string* mountp
   return std::nullopt;
 }
 
-// Makes the mount's program go by the options that the kernel has now, if they differ in what is left to it.
+// Makes the mount's program go by the options that the kernel has now. `before`: what the kernel had.
 int Heeded(const std::string& mountpoint, const MountFlags& before, const MountFlags& wanted) {
-  if (before == wanted) return kMountOk;
+  if (before == wanted && wanted.ToString().empty()) return kMountOk;
   char heeded[256];
   const ssize_t n = getxattr(mountpoint.c_str(), std::string(kFlagsXattr).c_str(), heeded, sizeof heeded);
-  const std::string why = n < 0 ? std::strerror(errno) : "it has other ones";
+  if (n < 0 && before.ToString() == wanted.ToString()) return kMountOk;  // only ro or rw differ, which the kernel sees to
   if (n >= 0 && std::string_view(heeded, static_cast<size_t>(n)) == wanted.ToString()) return kMountOk;
-  if (before.ToString() == wanted.ToString()) return kMountOk;  // ro or rw, which the kernel sees to
-  return Failed(mountpoint + " shows its new options, but its stria-mount does not go by sync and noatime (" + why + "): unmount it and mount it again");
+  return Failed(mountpoint + " shows its new options, but its stria-mount does not go by sync and noatime (" +
+                (n < 0 ? std::strerror(errno) : "it has other ones") + "): unmount it and mount it again");
 }
 
 }  // namespace

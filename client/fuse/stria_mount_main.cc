@@ -66,6 +66,7 @@ constexpr int64_t kDrainNs = 5 * kSecond;
 constexpr size_t kRequestBuffersBesidesDirty = 64;
 constexpr int64_t kAskRoomNs = 5 * kSecond;
 constexpr int kAskRoomAgainMs = 1000;
+constexpr int kAskSessionAgainMs = 100;
 constexpr int64_t kMaxAliveMs = 60'000;
 constexpr char kProgram[] = "stria-mount";
 constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
@@ -159,7 +160,7 @@ class MountProgram {
   void StartClient();
   // Until it has a session; the server that answered before may be away again.
   Result<void> AwaitSession(int signal_fd, int64_t began_ns);
-  // Pauses before another try, or says why there is none: `why`, if it is not to be waited out or there is no time left, or a signal.
+  // Pauses before another try, or says why there is none: `why`, if there is no time left or waiting does not help, or a signal.
   Result<void> WaitOn(int signal_fd, int pause_ms, bool has_time, const Error& why);
   bool HasTime(int64_t began_ns) const { return loop_.executor().NowNs() - began_ns < config_.wait_ns.value_or(config_.timeout_ns); }
   // Looks what a remount has made of the mount's flags, and goes by them.
@@ -245,7 +246,8 @@ Result<void> MountProgram::AwaitRoom(int signal_fd, int64_t began_ns) {
 }
 
 Result<void> MountProgram::WaitOn(int signal_fd, int pause_ms, bool has_time, const Error& why) {
-  const bool may_come = IsRetryable(why.code) || why.code == FsError::kTimedOut;  // who opens a session says the latter of no answer
+  // The last two are of a session: nobody answered in time, and a server that was restarted does not know it, until the next one.
+  const bool may_come = IsRetryable(why.code) || why.code == FsError::kTimedOut || why.code == FsError::kFenced;
   if (!may_come || !has_time) return why;
   if (!std::exchange(said_waiting_, true)) LogWarning("waiting for a metadata server: {}", why);
   pollfd ends = {signal_fd, POLLIN, 0};
@@ -283,7 +285,7 @@ Result<void> MountProgram::AwaitSession(int signal_fd, int64_t began_ns) {
     if (ready.ok()) return Ok();
     // It has its timeout, however long the room was waited for.
     const bool has_time = HasTime(began_ns) || loop_.executor().NowNs() - opened_ns < config_.timeout_ns;
-    RETURN_IF_ERROR(WaitOn(signal_fd, 0, has_time, ready.error()));
+    RETURN_IF_ERROR(WaitOn(signal_fd, kAskSessionAgainMs, has_time, ready.error()));
   }
 }
 
@@ -293,8 +295,9 @@ Task<Result<std::string>> MountProgram::HeedFlags() {
   if (!now) co_return Error(FsError::kNoEnt, config_.mountpoint + " is not this mount where its program sees it");
   const MountFlags flags = MountFlags::Of(*now);
   client_->vfs().SetFlags({flags.sync, !flags.noatime && !flags.read_only});
-  if (std::exchange(flags_, flags) != flags) LogInfo("remounted: {}", flags.ToString().empty() ? "neither sync nor noatime" : flags.ToString());
-  co_return flags.ToString();
+  const std::string text = flags.ToString();
+  if (std::exchange(flags_, flags) != flags) LogInfo("remounted: {}", text.empty() ? "neither sync nor noatime" : text);
+  co_return text;
 }
 
 Result<void> MountProgram::Start(int signal_fd) {

@@ -246,11 +246,13 @@ def no_terminal_obeys(c, meta, directory):
     odd = "no\033[31mx"
     mount = [c.program("stria-mount"), "--meta", meta, *c.mount_trust()]
     for command in ([*mount, directory / odd], [*mount, directory / odd, "--" + odd], [*mount, "-o", odd, directory / "mnt"],
+                    [*mount, "--log-file", directory / odd / "log", directory / "mnt"],
                     [c.program("stria-mount"), f"{meta}:/{odd}", *c.mount_trust(), directory / "mnt"],
-                    [c.program("stria-mount"), "--meta", meta, "--trust", directory / odd, directory / "mnt"],
                     [c.program("stria-meta"), "--config", directory / odd], [c.program("stria-meta"), "--data", directory / odd],
-                    [c.program("stria-data"), "--config", directory / odd], [c.program("stria-data"), "--meta", meta, "--cluster-key", directory / odd],
-                    [c.stria_path, "status", "--" + odd], [c.stria_path, "where", directory / odd], [c.stria_path, "status", "--meta", odd]):
+                    [c.program("stria-data"), "--config", directory / odd],
+                    [c.program("stria-data"), "--insecure", "--meta", meta, "--disk", directory / odd],
+                    [c.stria_path, "status", "--" + odd], [c.stria_path, "disk", "reindex", directory / odd],
+                    [c.stria_path, "status", "--timeout", "1", "--meta", odd]):
         done = run(*command, ok=None)
         said = done.stdout + done.stderr
         assert done.returncode != 0 and said and "\033" not in said, (command, said)

@@ -447,8 +447,9 @@ TEST_F(CliTest, UnknownWordsAreNamed) {
 
 TEST_F(CliTest, NoTerminalObeysWhatIsSaid) {
   // As `stria where *` beside somebody's file of such a name.
-  for (const char* line : {"status --no\033[31mx", "status \033[31mx", "nothing\033[31m", "status --timeout 1\033[31m", "status --json=\033[31m",
-                           "split --format \033[31m /f", "node add \033[31m --dry-run", "disk reindex /no\033[31m", "run --near /no\033[31m --dry-run"}) {
+  for (const char* line : {"status --no\033[31mx", "status \033[31mx", "nothing\033[31m", "status --timeout 1\033[31m",
+                           "status --json=\033[31m", "split --format \033[31m /f", "node add \033[31m --dry-run",
+                           "disk reindex /no\033[31m", "run --near /no\033[31m --dry-run"}) {
     EXPECT_NE(Run(line), 0) << line;
     EXPECT_EQ((out_.str() + err_.str()).find('\033'), std::string::npos) << line << ": " << out_.str() << err_.str();
   }
