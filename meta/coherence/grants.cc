@@ -7,7 +7,7 @@
 namespace stria {
 namespace {
 
-// While it lives others are being told of an exclusive lease that its session does not know of yet, so that nothing is buffered under it.
+// While it lives others are being told of an exclusive lease. Its session does not know of it yet, so nothing is buffered under it.
 class Telling {
  public:
   using All = std::multiset<std::pair<SessionId, InodeId>>;

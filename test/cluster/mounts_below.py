@@ -1,5 +1,5 @@
-"""What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours, autofs and
-what that mounts; and what is bound elsewhere of ours, as containers have it, with what is mounted in it there. So do
+"""What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours,
+autofs and what that mounts; and what is bound elsewhere of ours, as containers have it, with what is mounted in it there. So do
 working directories and roots of processes. Whatever this mount or another one does beside it, with callers who may not
 look there or are not known, and while the metadata server is away for longer than the lease and --timeout.
 STRIA_TEST_SECONDS=60 STRIA_TEST_ROUNDS=300 for longer."""
@@ -101,7 +101,8 @@ def automount(stack, at):
     options = f"fd={asks},pgrp={os.getpgrp()},minproto=5,maxproto=5,indirect"
     assert libc.mount(b"test", os.fsencode(at), b"autofs", 0, options.encode()) == 0, os.strerror(ctypes.get_errno())
     stack.callback(subprocess.run, ["umount", "--quiet", at], check=False)
-    visitor = subprocess.Popen(["stat", at / "key/here"], start_new_session=True, stdout=subprocess.DEVNULL)  # who is not in our group
+    # Who is in our group does not make autofs mount anything.
+    visitor = subprocess.Popen(["stat", at / "key/here"], start_new_session=True, stdout=subprocess.DEVNULL)
     packet = os.read(asked, 4096)  # struct autofs_v5_packet
     token, length = struct.unpack_from("=8xI28xI", packet)
     assert packet[44:44 + length] == b"key", packet
@@ -216,8 +217,8 @@ def removed_beside(below):
         run("mount", "-o", "remount,ro", at)
         (top / "full/entry").mkdir(parents=True)
         (top / "loop").symlink_to("loop")
-        for path, error in ((top / "full", errno.ENOTEMPTY), (top / "x" / ("y" * 256), errno.ENOENT), (top / ("y" * 256), errno.ENAMETOOLONG),
-                            (top / "none", errno.ENOENT), (top / "low/here", errno.ENOTDIR), (top / "loop/x", errno.ELOOP),
+        for path, error in ((top / "full", errno.ENOTEMPTY), (top / "x" / ("y" * 256), errno.ENOENT),
+                            (top / ("y" * 256), errno.ENAMETOOLONG), (top / "none", errno.ENOENT), (top / "low/here", errno.ENOTDIR), (top / "loop/x", errno.ELOOP),
                             (top / "loop", errno.ENOTDIR), (at / "inside", errno.EROFS), (at / "none", errno.EROFS),
                             (at, errno.EBUSY), (f"{top}/.", errno.EINVAL), (f"{at}/inside/.", errno.EINVAL),
                             (f"{top}/full/..", errno.ENOTEMPTY)):
@@ -256,8 +257,8 @@ def linked_beside(c, below, other):
                     os.stat(at / "here")
             run("mount", "-o", "remount,ro", at)
             for old, new, error in ((at / "here", at / "new", errno.EROFS), (top / "links/0", at / "new", errno.EROFS),
-                                    (at / "here", top / "links/new", errno.EXDEV), (top / "links/0", top / "links/1", errno.EEXIST),
-                                    (top / "links/0", top / "ext2", errno.EEXIST)):
+                                    (at / "here", top / "links/new", errno.EXDEV),
+                                    (top / "links/0", top / "links/1", errno.EEXIST), (top / "links/0", top / "ext2", errno.EEXIST)):
                 assert (e := attempt(os.link, old, new)) == error, f"link of {old} as {new}: {errno.errorcode.get(e, e)}"
                 os.stat(at / "here")
         finally:

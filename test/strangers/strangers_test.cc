@@ -121,7 +121,7 @@ std::vector<Who> HeadersOfOthers() {
          h->epoch = w.root().epoch;
          h->opened = w.handles().proof;
        }},
-      {"in root's session, with its epoch, as a replay that is given up, with a proof of its", [](StrangersWorld& w, OpHeader* h) {
+      {"in root's session, with its epoch, as a replay that is given up, with a proof", [](StrangersWorld& w, OpHeader* h) {
          h->session = w.root().session;
          h->epoch = w.root().epoch;
          WearAllOfRoots(w, 1, h);
@@ -201,7 +201,7 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
   const std::string own_node = peer && peer->role == Role::kData ? peer->name : "";
   const size_t turn = NextTurn();
   for (size_t i = 0; i < headers.size(); ++i) {
-    if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method; where nothing is sanitized, with all
+    if (kSanitized && (i + turn) % 2 != 0) continue;  // each header comes with every other method; not sanitized, with all
     const Who& who = headers[i];
     w.Refresh();
     const auto dump = [&] {

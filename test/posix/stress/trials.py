@@ -2,7 +2,7 @@
 
 stall: processes on both mounts open, read or write, and close the same few files, in different modes. No call takes long.
 inv: one process writes numbers that grow. Nobody reads one that is older than what anybody had read, or what had been
-acknowledged, before that read began: neither on the mount that writes, through a descriptor opened only to read, nor on the other.
+acknowledged, before that read began: neither on the mount that writes, by a descriptor opened only to read, nor on the other.
 eintr: programs that are signalled all the time, with SA_RESTART and without it in turn, while a node and the metadata server are
 killed and started again. No call fails, none is cut short, and no file of one's own is in the way of its O_EXCL."""
 
