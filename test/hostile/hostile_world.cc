@@ -52,8 +52,8 @@ std::string HexBytes(std::string_view bytes) {
   return out;
 }
 
-HostileWorld::HostileWorld(uint64_t seed)
-    : verifier_({TestKey()}), store_(seed), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
+HostileWorld::HostileWorld(uint64_t seed, MetaServerOptions options)
+    : strangers_(nullptr, std::move(options)), verifier_({TestKey()}), store_(seed), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
       network_(std::make_unique<SimNetwork>(&ex(), seed)) {
   incarnation_ = meta().cluster().Map().incarnation;
   network_->SetPeer(kHostileHost, Client(kHostileHost, kKeyOfHostile));
@@ -264,6 +264,10 @@ std::string HostileWorld::CheckBounds() {
     const auto replies = meta().store()->kv().Scan(static_cast<KvFamily>(Family::kReplies), SessionKey(s), PrefixEnd(SessionKey(s)), most_replies + 1);
     CHECK(replies.ok());
     if (replies->size() > most_replies) return "more than " + std::to_string(most_replies) + " stored replies" + of;
+  }
+  const ReachReports& reach = meta().cluster().reach();
+  if (reach.size() > kMostSessions + 2 + kNodes + 1 || reach.nodes() > reach.size() * kNodes) {
+    return std::to_string(reach.size()) + " reports of " + std::to_string(reach.nodes()) + " nodes that cannot be reached";
   }
   if (Handlers() > kMostHandlers) return std::to_string(Handlers()) + " calls that run";
   return "";

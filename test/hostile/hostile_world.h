@@ -32,7 +32,7 @@ inline constexpr char kMetaAddress[] = "meta:7424";
 
 class HostileWorld {
  public:
-  explicit HostileWorld(uint64_t seed);
+  explicit HostileWorld(uint64_t seed, MetaServerOptions options = {});
   ~HostileWorld();
 
   StrangersWorld& strangers() { return strangers_; }

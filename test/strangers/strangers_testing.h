@@ -47,7 +47,7 @@ struct Handles {
 class StrangersWorld {
  public:
   // `stranger`: whom his connection proves; null: nobody, as at a server without certificates.
-  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr) {
+  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr, MetaServerOptions options = {}) : h_(1, std::move(options)) {
     stranger_.peer = std::move(stranger);
     for (uint64_t n = 1; n <= 5; ++n) {
       nodes_.push_back(std::make_unique<TestNode>(&h_, n));
