@@ -10,6 +10,10 @@ namespace {
 
 constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
 
+// Also those who did not finish their handshake in time, or for whom there was no place. Who is sent away at the door has proved
+// nothing: all of them share one place among the denials, so that their number writes no more lines.
+bool IsAudited(const Error& why) { return why.code == FsError::kAccess || why.code == FsError::kDeadline || why.code == FsError::kRetryLater; }
+
 }  // namespace
 
 MetaListeners::MetaListeners(const MetaListenersParams& params)
@@ -38,8 +42,7 @@ Result<std::string> MetaListeners::Open(uint64_t connections, JoinFn join) {
     proof_->ends()->Secure(&bulk);
     bulk.refused = [this, log = std::move(bulk.refused)](const Error& why) {
       log(why);
-      // Who is refused at the door has proved nothing: all of them share one place among the denials.
-      if (why.code == FsError::kAccess) executor_->Post([audit = audit_, why] { NoteDenial(audit, nullptr, "connect", why); });
+      if (IsAudited(why)) executor_->Post([audit = audit_, why] { NoteDenial(audit, nullptr, "connect", why); });
     };
     bulk.join = std::move(join);
   } else {

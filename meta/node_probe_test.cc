@@ -58,7 +58,7 @@ TEST(NodeProbe, TellsOfNodesThatCannotBeReachedWhereTheySay) {
   join(1, "here:1");
   join(2, "nowhere:1");
   NodeProbe probe(&connector, &cluster, [&](std::vector<NodeId> cannot) {
-    cluster.reach().Report("the metadata server", std::move(cannot), ex.WallNs());
+    cluster.reach().Report({SessionId(), "the metadata server", "the metadata server"}, std::move(cannot), ex.WallNs());
   });
   TaskScope scope;
   scope.Spawn(probe.Run());

@@ -92,7 +92,7 @@ OneOfSeveral::~OneOfSeveral() {
 
 Result<void> OneOfSeveral::Start() {
   RETURN_IF_ERROR(node_->Start());
-  desk_ = std::make_unique<MemberDesk>(node_.get(), &members_);
+  desk_ = std::make_unique<MemberDesk>(node_.get(), &members_, params_.audit);
   replica_dispatcher_ = std::make_unique<ReplicaDispatcher>(node_->replica(), params_.admission);
   member_dispatcher_ = std::make_unique<MemberDispatcher>(desk_.get(), params_.admission);
   view_ = std::make_unique<MemberView>(node_.get(), desk_.get());
@@ -295,7 +295,7 @@ Task<void> OneOfSeveral::KeepListed() {
 }
 
 Task<void> OneOfSeveral::Ask(ChangeMembersRequest request, std::string what) {
-  const Result<ChangeMembersReply> done = co_await desk_->ChangeMembers(std::move(request));
+  const Result<ChangeMembersReply> done = co_await desk_->Change(std::move(request));
   const std::string said = "asked the primary to " + what + (done.ok() ? ": done" : ": " + SentenceOf(done.error()));
   if (std::exchange(said_, said) == said) co_return;
   if (done.ok()) LogInfo("{}", said);

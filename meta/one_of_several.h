@@ -34,6 +34,7 @@
 #include "proto/stubs.h"
 #include "proto/transport.h"
 #include "proto/trust_stubs.h"
+#include "trust/audit/audit_sink.h"
 
 namespace stria {
 
@@ -52,6 +53,7 @@ struct OneOfSeveralParams {
   TransportFactory* transports = nullptr;  // to the other members
   std::function<ServedMetaParams()> served;  // for a life that begins, as things are now
   DispatchOptions admission;                 // of calls of and about members
+  AuditSink* audit = nullptr;                // of what admins change about them; null: nobody is told
   bool beats_elsewhere = false;  // its beats are sent by somebody else, by beats(); else here, on the executor
   std::function<void(const std::vector<std::string>&)> members;  // is told their addresses when these change
   AuthorityFollower* authority = nullptr;    // its own files of the cluster's authority; null: insecure

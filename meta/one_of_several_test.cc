@@ -39,6 +39,11 @@ namespace {
 
 constexpr Uuid kTheirCluster{1, 2};
 
+struct KeptAudit final : AuditSink {
+  void Note(AuditEntry entry) override { noted.push_back(std::move(entry)); }
+  std::vector<AuditEntry> noted;
+};
+
 // A PC.
 struct Pc {
   std::string name;
@@ -132,6 +137,7 @@ class OneOfSeveralTest : public testing::Test {
     };
     p.authority = pc.follower.get();
     p.admission.proved = pc.own != nullptr;
+    p.audit = &audit_;
     p.members = [&pc](const std::vector<std::string>& addresses) { pc.told = addresses; };
     pc.member = std::make_unique<OneOfSeveral>(std::move(p));
     CHECK(pc.member->Start().ok());
@@ -188,6 +194,7 @@ class OneOfSeveralTest : public testing::Test {
   PurposeMac mac_{RegisterTestKey(), kRegisterPurpose};
   FakeCoordinator etcd_{&ex_, {}};
   SimNetwork net_{&ex_, 7};
+  KeptAudit audit_;  // of all
   std::map<std::string, Pc> pcs_;
 };
 
@@ -270,6 +277,13 @@ TEST_F(OneOfSeveralTest, WhoWasRemovedDoesNotComeBackByItself) {
   remove.change = MemberChange::kRemove;
   remove.name = "m1";
   ASSERT_TRUE(RunSim(ex_, members.ChangeMembers(remove)).ok());
+  remove.name = "nobody";
+  ASSERT_FALSE(RunSim(ex_, members.ChangeMembers(remove)).ok());
+  ASSERT_EQ(audit_.noted.size(), 2u) << "what a member asks for itself is no verb of an admin's";
+  EXPECT_EQ(audit_.noted[0].verb + " " + audit_.noted[0].arguments, "meta remove m1");
+  EXPECT_TRUE(audit_.noted[0].outcome.starts_with("done: ")) << audit_.noted[0].outcome;
+  EXPECT_EQ(audit_.noted[1].verb + " " + audit_.noted[1].arguments, "meta remove nobody");
+  EXPECT_TRUE(audit_.noted[1].outcome.starts_with("failed: ")) << audit_.noted[1].outcome;
   Start(m1);
   ex_.RunFor(30 * kSecond);
   EXPECT_FALSE(m0().member->node().known()->members.contains("m1"));

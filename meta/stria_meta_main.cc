@@ -224,6 +224,7 @@ class Daemon final : public DaemonFrame {
     p.transports = bulk_client_.get();
     p.served = [this, cluster = super.cluster] { return ServedOf(cluster); };
     p.admission = Admission();
+    p.audit = audit_.get();
     p.beats_elsewhere = true;
     if (proof_.secured()) p.members = [ends = proof_.ends()](const std::vector<std::string>& addresses) { ends->ExpectMetas(addresses); };
     authority_ = proof_.MakeFollower();

@@ -22,6 +22,9 @@ Error Busy() { return Error(FsError::kRetryLater, "this data server has too much
 
 ItemResult ToItem(const Error& e) { return ItemResult{e.code, e.message}; }
 
+// 0: it has proved nothing.
+uint64_t HolderOf(const DataHeader& header) { return header.peer ? header.peer->Holder() : 0; }
+
 // Sum of the items' lengths; nullopt if one message may not carry that much.
 template <class Item>
 std::optional<uint64_t> PayloadBytes(const std::vector<Item>& items) {
@@ -97,39 +100,49 @@ Result<void> DataServer::CheckHeader(const DataHeader& header) {
 }
 
 Result<DataServer::Admission> DataServer::Admit(const DataHeader& header, size_t items, uint64_t bytes,
-                                                Semaphore* pool) {
+                                                PeerRoom* room) {
   ++stats_.requests;
   ++stats_.refused_requests;  // until it is not
   RETURN_IF_ERROR(CheckHeader(header));
   if (items > kMaxDataItems) return Error(FsError::kBadRequest, "too many items in one request");
   Admission out;
-  if (!requests_.TryAcquire(1)) return Busy();
-  out.request = SemaphoreHold(&requests_, 1);
-  const auto n = static_cast<int64_t>(std::max(bytes, kRequestBytes));
-  if (pool != nullptr) {
-    if (!pool->TryAcquire(n)) return Busy();
-    out.bytes = SemaphoreHold(pool, n);
+  out.request = requests_.TryTake(HolderOf(header), 1);
+  if (!out.request) return Busy();
+  if (room != nullptr) {
+    out.bytes = room->TryTake(HolderOf(header), static_cast<int64_t>(std::max(bytes, kRequestBytes)));
+    if (!out.bytes) return Busy();
   }
   --stats_.refused_requests;
   return out;
 }
 
 Task<Result<DataServer::Admission>> DataServer::AdmitUse(const DataHeader& header, size_t items, uint64_t bytes,
-                                                         Semaphore* pool) {
+                                                         PeerRoom* room) {
   if (!header.background) {
-    CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, pool));
+    CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, room));
     admission.use = gate_.Foreground(bytes);
     co_return admission;
   }
   CO_RETURN_IF_ERROR(CheckHeader(header));
-  if (!background_.TryAcquire(1)) co_return Busy();
-  SemaphoreHold background(&background_, 1);
+  PeerRoom::Hold background = background_.TryTake(HolderOf(header), 1);
+  if (!background) co_return Busy();
   std::optional<GateUse> use = co_await WithTimeout(TimeoutOf(header), gate_.Background(bytes));
   if (!use) co_return Error(FsError::kDeadline, "this data server is busy with others");
-  CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, pool));
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, room));
   admission.background = std::move(background);
   admission.use = *std::move(use);
   co_return admission;
+}
+
+template <class Request>
+bool DataServer::KeepsBackground(const Request& request, TokenRight right) const {
+  const std::shared_ptr<const Peer>& peer = request.header.peer;
+  if (!request.header.background || (peer && peer->role != Role::kData)) return false;
+  return std::any_of(request.items.begin(), request.items.end(), [&](const auto& item) {
+    // How much it may write is looked at when it is written.
+    const TokenUse use{.shard = item.shard, .target = item.target, .right = right, .bytes = 0};
+    return tokens_->Check(item.token, use, peer.get(), TokenTimeS()).ok();
+  });
 }
 
 Result<ShardStore*> DataServer::CheckItem(const DataHeader& header, ShardId shard, TargetId target,
@@ -138,6 +151,8 @@ Result<ShardStore*> DataServer::CheckItem(const DataHeader& header, ShardId shar
   Result<void> good = tokens_->Check(token, use, header.peer.get(), TokenTimeS());
   if (!good.ok()) {
     ++stats_.refused_tokens;
+    // One that is over is nobody's fault.
+    if (options_.denied && header.peer && good.code() == FsError::kBadToken) options_.denied(*header.peer, good.error());
     return good.error();
   }
   ShardStore* store = FindStore(target);
@@ -154,6 +169,7 @@ Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
   if (!bytes || *bytes != request.payload.size()) {
     co_return Error(FsError::kBadRequest, "the payload of a write is too large or does not fit its items");
   }
+  request.header.background = KeepsBackground(request, kTokenWrite);
   CO_ASSIGN_OR_RETURN(Admission admission,
                       co_await AdmitUse(request.header, request.items.size(), *bytes, &write_bytes_));
   co_return co_await RunIn(scope_, DoWrite(std::move(request), std::move(admission)));
@@ -208,6 +224,7 @@ Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission adm
 // ---- Seal -----------------------------------------------------------------------------------------
 
 Task<Result<SealReply>> DataServer::Seal(SealRequest request) {
+  request.header.background = KeepsBackground(request, kTokenWrite);
   CO_ASSIGN_OR_RETURN(Admission admission,
                       co_await AdmitUse(request.header, request.items.size(), kSealBytes, nullptr));
   co_return co_await RunIn(scope_, DoSeal(std::move(request), std::move(admission)));
@@ -264,6 +281,7 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   for (const ShardRead& r : request.items) {
     if (!OmitsSoundly(r)) co_return Error(FsError::kBadRequest, "a read leaves out more than the ends of its blocks");
   }
+  request.header.background = KeepsBackground(request, kTokenRead);
   CO_ASSIGN_OR_RETURN(Admission admission,
                       co_await AdmitUse(request.header, request.items.size(), *bytes, &read_bytes_));
   // A disk that hangs must not keep the others' answers.

@@ -2,7 +2,8 @@
 // cluster, incarnation, bounds) and every item (token, target), spreads items over disks in parallel
 // and gives a result per item. Items of one shard are done in their order.
 //
-// Reads, writes and seals of background work wait at the gate until the others leave room (server/background_share.h).
+// Reads, writes and seals of background work wait at the gate until the others leave room (server/background_share.h). That is work
+// of the cluster's own: a client's is none, whatever it says, and what comes without a good token does not wait there.
 // Writes, seals and deletes run to their end even if the caller goes away. For the executor's thread.
 #pragma once
 
@@ -16,17 +17,21 @@
 #include "server/background.h"
 #include "server/heard_terms.h"
 #include "common/token_clock.h"
+#include "server/peer_room.h"
 #include "server/shard_store.h"
 #include "server/token_gate.h"
 
 namespace stria {
 
+// Of each, one peer has its share only (server/peer_room.h).
 struct DataServerOptions {
   uint64_t max_write_bytes = 256 * kMiB;  // of requests being carried out; more are kRetryLater
   uint64_t max_read_bytes = 256 * kMiB;
   int64_t max_requests = 4096;  // being carried out, of all kinds
   int64_t max_background = 1024;  // waiting and being carried out
   BackgroundOptions background;
+  // Is told of each token that is not good, of peers that have proved who they are. Whoever writes that down bounds it.
+  std::function<void(const Peer& peer, const Error& why)> denied = {};
 };
 
 struct DataServerStats {
@@ -85,18 +90,21 @@ class DataServer final : public DataService {
  private:
   // The memory that a request takes while it is carried out.
   struct Admission {
-    SemaphoreHold background;
+    PeerRoom::Hold background;
     GateUse use;
-    SemaphoreHold request;
-    SemaphoreHold bytes;
+    PeerRoom::Hold request;
+    PeerRoom::Hold bytes;
   };
   // The store for an item, after its token was checked. `end`: of what is to be written of the shard.
   Result<ShardStore*> CheckItem(const DataHeader& header, ShardId shard, TargetId target, const std::string& token, TokenRight right,
                                 uint64_t end = 0);
   Result<void> CheckHeader(const DataHeader& header);
-  Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
-  // As Admit, after the gate: for calls that move bytes, or make them durable.
-  Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
+  Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, PeerRoom* room);
+  // As Admit, after the gate: for calls that move bytes, or make them durable. REQUIRES: header.background is what KeepsBackground says.
+  Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, PeerRoom* room);
+  // Whether the request waits for its turn behind others: it says so, is of the cluster's own, and may do some of what it asks for.
+  template <class Request>
+  bool KeepsBackground(const Request& request, TokenRight right) const;
 
   Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);
   Task<SealResult> WriteItem(const DataHeader& header, const ShardWrite& item, BufferChain bytes, bool keep);
@@ -114,10 +122,10 @@ class DataServer final : public DataService {
   HeardTerms terms_;
   TokenClock token_clock_;
   std::map<TargetId, ShardStore*> stores_;
-  Semaphore write_bytes_;
-  Semaphore read_bytes_;
-  Semaphore requests_;
-  Semaphore background_;
+  PeerRoom write_bytes_;
+  PeerRoom read_bytes_;
+  PeerRoom requests_;
+  PeerRoom background_;
   BackgroundGate gate_;
   DataServerStats stats_;
   TaskScope scope_;  // last

@@ -179,13 +179,13 @@ class BoundTokensTest : public DataServerTest {
     p->key_hash.fill(key);
     return p;
   }
-  std::string Bound(uint64_t id, uint8_t rights, uint64_t most_bytes = 0) {
+  std::string Bound(uint64_t id, uint8_t rights, uint64_t most_bytes = 0, uint8_t holder = 7) {
     BoundToken t;
     t.shard = ShardId(id);
     t.target = TargetId(1);
     t.rights = rights;
     t.expiry_s = NowS() + 600;
-    t.holder = PeerOf(7)->Holder();
+    t.holder = PeerOf(holder)->Holder();
     t.most_bytes = most_bytes;
     t.incarnation = kTestIncarnation;
     return EncodeBoundToken(BoundTokenSigner(DeriveNodeKey(TestKey(), kThisNode, KeyGeneration(NowS()))).Sign(t));
@@ -269,6 +269,81 @@ TEST_F(BoundTokensTest, ANodeWithoutKeysSaysThatItIsNotReady) {
   EXPECT_EQ(WriteCode(w), FsError::kNotReady);
   GiveKeys();
   EXPECT_EQ(WriteCode(w), FsError::kOk);
+}
+
+// Whoever says that he is not in a hurry waits with others of that kind: those are the cluster's own.
+TEST_F(BoundTokensTest, BogusBackgroundReadsOfAClientTakeNoPlaceOfRepairs) {
+  GiveKeys();
+  WriteRequest w = OneWrite(1, 100);
+  w.header.peer = PeerOf(7);
+  w.items[0].token = Bound(1, kTokenWrite, 100);
+  ASSERT_EQ(WriteCode(w), FsError::kOk);
+  auto node = std::make_shared<Peer>(*PeerOf(7));
+  node->role = Role::kData;
+  const GateUse others = server()->gate().Foreground(0);  // the node is in use
+  for (const Role role : {Role::kClient, Role::kData}) {
+    auto hostile = std::make_shared<Peer>(*PeerOf(8));
+    hostile->role = role;
+    TaskScope scope;
+    for (int i = 0; i < 1024; ++i) {
+      ReadRequest r = OneRead(1, kMaxPayloadBytes);
+      r.header.peer = hostile;
+      r.header.background = true;
+      r.header.timeout_ns = 30 * kSecond;
+      r.items[0].token = Bound(1, kTokenRead);  // another's
+      scope.Spawn([](DataServer* s, ReadRequest read) -> Task<void> { (void)co_await s->Read(std::move(read)); }(server(), std::move(r)));
+    }
+    ex_.RunFor(kMillisecond);
+    EXPECT_EQ(server()->background(), 0);
+    ReadRequest r = OneRead(1, 100);
+    r.header.peer = node;
+    r.header.background = true;
+    r.header.timeout_ns = 30 * kSecond;
+    r.items[0].token = Bound(1, kTokenRead);
+    EXPECT_EQ(ReadCode(r), FsError::kOk) << RoleName(role);
+  }
+}
+
+TEST_F(BoundTokensTest, OnePeerDoesNotTakeAllMemory) {
+  GiveKeys();
+  WriteRequest w = OneWrite(1, kMaxPayloadBytes);
+  w.header.peer = PeerOf(7);
+  w.items[0].token = Bound(1, kTokenWrite, kMaxPayloadBytes);
+  ASSERT_EQ(WriteCode(w), FsError::kOk);
+  DataServerOptions options;
+  options.max_read_bytes = 64 * kMaxPayloadBytes;
+  options.max_requests = 64;
+  nodes_.nodes.at(1).sim->disk_media->faults.hung = true;
+  for (const uint64_t length : {uint64_t{kMaxPayloadBytes}, kBlock}) {
+    DataServer small(&nodes_.verifier, options);
+    small.SetCluster(kTestCluster, kTestIncarnation);
+    small.SetTarget(TargetId(1), nodes_.store(1));
+    std::map<FsError, size_t> refused;
+    const auto ask = [&](uint8_t who) {
+      ReadRequest r = OneRead(1, length);
+      r.header.peer = PeerOf(who);
+      r.header.timeout_ns = 5 * kSecond;
+      r.items[0].token = Bound(1, kTokenRead, 0, who);
+      return [](DataServer* s, ReadRequest read, std::map<FsError, size_t>* out) -> Task<void> {
+        const Result<ReadReply> reply = co_await s->Read(std::move(read));
+        ++(*out)[reply.ok() ? reply->items[0].result.code : reply.code()];
+      }(&small, std::move(r), &refused);
+    };
+    TaskScope scope;
+    for (int i = 0; i < 64; ++i) scope.Spawn(ask(7));
+    ex_.RunFor(kMillisecond);
+    EXPECT_GE(refused[FsError::kRetryLater], 32u);
+    refused.clear();
+    scope.Spawn(ask(8));
+    scope.Spawn(ask(9));
+    ex_.RunFor(kMillisecond);
+    EXPECT_EQ(refused[FsError::kRetryLater], 0u) << "others have room";
+    ex_.RunFor(10 * kSecond);
+    refused.clear();
+    scope.Spawn(ask(7));
+    ex_.RunFor(10 * kSecond);
+    EXPECT_EQ(refused[FsError::kRetryLater], 0u) << "what is done counts no more";
+  }
 }
 
 TEST_F(DataServerTest, RefusesStrangersAndMalformedRequests) {

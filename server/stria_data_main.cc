@@ -42,6 +42,7 @@
 #include "server/disk_watch.h"
 #include "server/local_opener.h"
 #include "server/smart.h"
+#include "trust/audit/denial_log.h"
 #include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
@@ -160,6 +161,7 @@ class Daemon final : public DaemonFrame {
     options.new_node = NewUuid();
     options.server.max_write_bytes = config_.write_memory_bytes;
     options.server.background.percent = config_.background_percent;
+    options.server.denied = [this](const Peer& peer, const Error& why) { NoteDenial(&denials_, &peer, "use a shard", why); };
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
     if (ends_) options.agent.self = [this] { return Self(); };
@@ -236,9 +238,7 @@ class Daemon final : public DaemonFrame {
   DispatchOptions Admission() {
     DispatchOptions options;
     options.proved = ends_ != nullptr;
-    options.refused = [](const Peer* peer, const std::string& method, const Error& why) {
-      LogWarning("{} may not call {}: {}", peer ? peer->ToString() : "a caller who has proved nothing", method, why.message);
-    };
+    options.refused = [this](const Peer* peer, const std::string& method, const Error& why) { NoteDenial(&denials_, peer, method, why); };
     options.slow_ns = config_.slow_request_ns;
     options.slow = [](const std::string& line) { LogWarning("{}", line); };
     return options;
@@ -272,6 +272,7 @@ class Daemon final : public DaemonFrame {
   const std::vector<ClusterKey> keys_;
   const std::unique_ptr<SecuredEnds> ends_;  // null: insecure
   const std::string insecure_;
+  DenialLog denials_{[](std::string_view line) { LogWarning("audit: {}", line); }};
   std::function<Result<DataConfig>()> settings_;
   FileBudget files_;
   std::optional<QuickWake> wake_;

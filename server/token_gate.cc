@@ -50,7 +50,9 @@ Result<void> TokenGate::Check(const std::string& token, TokenUse use, const Peer
   if (peer == nullptr) return cluster_.Check(token, use.shard, use.target, static_cast<TokenRight>(use.right), now_s);
   use.holder = peer->Holder();
   if (use.holder == 0) return Error(FsError::kBadToken, peer->ToString() + " has no key that a shard token could be bound to");
-  return CheckBound(token, use, now_s);
+  Result<void> good = CheckBound(token, use, now_s);
+  if (good.ok() || good.code() == FsError::kNotReady) return good;
+  return Error(good.code(), good.error().message + "; " + peer->ToString() + " has shown it");
 }
 
 Result<void> TokenGate::CheckHere(const std::string& token, TokenUse use, int64_t now_s) const {

@@ -141,6 +141,15 @@ TEST_F(TokenGateTest, AFenceLastsAsLongAsTheTokens) {
   EXPECT_EQ(gate_.Check(Signed(read), reads, &pc7_, kNowS).code(), FsError::kBadToken);
 }
 
+TEST_F(TokenGateTest, ARefusalNamesWhoShowedTheToken) {
+  const Peer pc8 = PeerOf(2);
+  const TokenUse use{.shard = ShardId(5), .target = TargetId(6), .right = kTokenWrite, .bytes = 1};
+  EXPECT_EQ(gate_.Check(Signed(Plain()), use, &pc8, kNowS).error().message,
+            "the shard token is another's; client pc7 at 10.0.0.7:40112 has shown it");
+  EXPECT_EQ(gate_.Check("nonsense", use, &pc8, kNowS).error().message,
+            "the shard token is not bound to a holder, as it has to be here; client pc7 at 10.0.0.7:40112 has shown it");
+}
+
 TEST_F(TokenGateTest, MalformedKeysAreNotTaken) {
   TokenGate gate({Master()});
   gate.TakeKeys({{7, "short"}}, kIncarnation);

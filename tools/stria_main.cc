@@ -104,6 +104,7 @@ bool Confirm(const std::string& what) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words = stria::cli::TakeArguments(argc, argv);  // first: others see them
+  stria::ForbidOwnCoreDump();  // it may have an admin's key
   signal(SIGPIPE, SIG_DFL);  // `stria where F | head` ends quietly
   stria::cli::Context ctx;
   ctx.connector = stria::ReachWith;

@@ -68,7 +68,7 @@ Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std:
 // The new machine's end of it: the certificate is for its key, and the bundle has the authority that the token named and has signed it.
 Result<Credentials> AcceptJoin(const JoinAnswer& answer, const PrivateKey& key, const Sha256Hash& pinned);
 
-// Another certificate for one that has one: same identity, same or another key. The peer is that of the connection, which was judged by
+// Another certificate for one that has one: same identity; that it is of the same key is looked at before. The peer is that of the connection, which was judged by
 // its handshake.
 Result<Certificate> Renew(const Peer& peer, const CertRequest& csr, const Authority& authority, int64_t now_s, int64_t life_s = kCertificateDays * kDayS);
 

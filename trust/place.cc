@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -43,9 +44,14 @@ std::string InsecureWarning(const TrustPlace& place) {
          "delete everything (docs/security.md)";
 }
 
+// A limit of 0 counts for files only. At 1, which no file fits into either, the kernel starts no program of core_pattern's (core(5)).
+// One that listens on a socket gets a core whatever the limit is: hence the other one.
 void ForbidCoreDumps() {
-  const rlimit none = {0, 0};
+  const rlimit none = {1, 1};
   (void)setrlimit(RLIMIT_CORE, &none);
+  ForbidOwnCoreDump();
 }
+
+void ForbidOwnCoreDump() { (void)prctl(PR_SET_DUMPABLE, 0); }
 
 }  // namespace stria

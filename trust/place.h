@@ -34,7 +34,10 @@ Result<TrustPlace> FindTrust(const std::string& setting, const std::vector<Role>
 // For the log and the status of a program that goes on without credentials: what that means, and what to do.
 std::string InsecureWarning(const TrustPlace& place);
 
-// From now on this process leaves no core: keys would be in it.
+// From now on this process, and what it starts, leave no core: keys would be in it. Neither as a file nor by a program that the kernel
+// gives it to.
 void ForbidCoreDumps();
+// The same of this process only: what it starts are programs of whoever called it.
+void ForbidOwnCoreDump();
 
 }  // namespace stria

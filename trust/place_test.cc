@@ -1,8 +1,10 @@
 #include "trust/place.h"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -64,10 +66,26 @@ TEST(TrustPlaceTest, TheWarningSaysWhy) {
 
 TEST(TrustPlaceTest, NoCore) {
   ForbidCoreDumps();
-  rlimit now = {1, 1};
+  rlimit now = {0, 0};
   ASSERT_EQ(getrlimit(RLIMIT_CORE, &now), 0);
-  EXPECT_EQ(now.rlim_cur, 0u);
-  EXPECT_EQ(now.rlim_max, 0u);
+  EXPECT_EQ(now.rlim_cur, 1u) << "0 does not keep the kernel from piping it to a program";
+  EXPECT_EQ(now.rlim_max, 1u);
+  EXPECT_EQ(prctl(PR_GET_DUMPABLE), 0);
+  // It may look at itself all the same.
+  EXPECT_EQ(access("/proc/self/fd", R_OK | X_OK), 0);
+}
+
+TEST(TrustPlaceTest, NoCoreOfACommand) {
+  const pid_t child = fork();
+  if (child == 0) {
+    // Whatever the tests before have left.
+    const bool could = prctl(PR_SET_DUMPABLE, 1) == 0 && prctl(PR_GET_DUMPABLE) == 1;
+    ForbidOwnCoreDump();
+    _exit(could && prctl(PR_GET_DUMPABLE) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

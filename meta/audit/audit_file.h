@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "meta/audit/audit_lines.h"
+#include "trust/audit/audit_lines.h"
 
 namespace stria {
 

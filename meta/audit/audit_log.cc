@@ -12,10 +12,6 @@ constexpr size_t kReadBytes = 2 << 20;  // of lines in an answer
 
 }  // namespace
 
-void NoteDenial(AuditSink* audit, const Peer* peer, const std::string& method, const Error& why) {
-  audit->Note(AuditOf(AuditEntry::Kind::kDenial, peer, method, "", "refused: " + why.message));
-}
-
 AuditLog::AuditLog(Pool* pool, std::string path, const AuditLogOptions& options)
     : pool_(pool),
       path_(std::move(path)),
@@ -52,12 +48,7 @@ void AuditLog::Add(const AuditEntry& entry) {
 
 void AuditLog::AddKeptBack(DenialBudget* budget, AuditEntry::Kind kind) {
   for (const DenialBudget::KeptBack& k : budget->TakeEnded(Executor::Current().NowNs())) {
-    AuditEntry e;
-    e.kind = kind;
-    e.address = k.place;
-    e.verb = "(several)";
-    e.outcome = (kind == AuditEntry::Kind::kDenial ? "refused: " : "done: ") + std::to_string(k.count) + " more within a minute, which are not written one by one";
-    Add(e);
+    Add(KeptBackEntry(kind, k));
   }
 }
 

@@ -17,8 +17,8 @@
 #include "common/exec/pool.h"
 #include "common/exec/task.h"
 #include "meta/audit/audit_file.h"
-#include "meta/audit/audit_lines.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_lines.h"
+#include "trust/audit/audit_sink.h"
 
 namespace stria {
 
@@ -67,8 +67,5 @@ class AuditLog final : public AuditSink {
   AsyncMutex mu_;  // the file
   TaskScope scope_;
 };
-
-// A hook for dispatchers (proto/stubs.h): a call was refused for who asks. `peer` may be null.
-void NoteDenial(AuditSink* audit, const Peer* peer, const std::string& method, const Error& why);
 
 }  // namespace stria

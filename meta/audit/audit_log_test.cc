@@ -11,8 +11,8 @@
 
 #include "common/exec/sim_run.h"
 #include "common/temp_dir.h"
-#include "meta/audit/audit_lines.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_lines.h"
+#include "trust/audit/audit_sink.h"
 
 namespace stria {
 namespace {

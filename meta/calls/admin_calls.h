@@ -17,7 +17,7 @@
 #include "api/meta_api.h"
 #include "common/exec/pool.h"
 #include "common/exec/task.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_sink.h"
 #include "meta/calls/rooms.h"
 #include "meta/cluster/cluster_keeper.h"
 #include "meta/coherence/coherence.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "api/types.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_sink.h"
 
 namespace stria {
 

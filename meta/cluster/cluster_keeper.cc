@@ -181,7 +181,8 @@ Result<std::vector<TargetId>> ClusterKeeper::TakeBeat(const HeartbeatRequest& r,
     return std::vector<TargetId>();
   }
   if (!beat.ok()) return beat;
-  NoteUnreachable("node " + state_->FindNode(r.node)->name, r.unreachable);
+  const std::string who = "node " + state_->FindNode(r.node)->name;
+  NoteUnreachable({SessionId(), who, who}, r.unreachable);
   RETURN_IF_ERROR(Publish());
   core_->Pulse();
   reply->map_version = state_->version();

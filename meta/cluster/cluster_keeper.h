@@ -60,10 +60,12 @@ class ClusterKeeper {
   // Fills in what the reply says of the map and the term. Gives the disks that can be given work; none if the node has to
   // register again.
   Result<std::vector<TargetId>> TakeBeat(const HeartbeatRequest& r, HeartbeatReply* reply);
-  // All that `who` cannot reach now.
-  void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) {
-    state_->reach().Report(who, std::move(nodes), core_->Wall());
+  // All that `who` cannot reach now; numbers of no node are left out.
+  void NoteUnreachable(ReachReports::Who who, std::vector<NodeId> nodes) {
+    std::erase_if(nodes, [this](NodeId n) { return state_->FindNode(n) == nullptr; });
+    state_->reach().Report(std::move(who), std::move(nodes), core_->Wall());
   }
+  void ForgetUnreachable(SessionId s) { state_->reach().Drop(s); }
   // Garbage on these disks, each in turn from where the last call ended. `holder`: their node's (HolderOf).
   Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto, uint64_t holder);
   Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);

@@ -23,7 +23,7 @@ Coherence::Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& o
       cleaner_(cleaner),
       answer_timeout_ns_(options.answer_timeout_ns),
       ended_(std::move(ended)),
-      sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); },
+      sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { LapseSilent(s, why); },
                 [this](SessionId s, const std::string& address) { HoldToExport(s, address); }),
       exported_(core),
       notices_(core, &sessions_, options.max_interests, options.answer_timeout_ns,
@@ -46,10 +46,19 @@ void Coherence::Tick() {
   }
   for (SessionId s : sessions_.table().Forgotten(core_->Now())) Fence(s, "it has been away for too long, or too many are");
   for (SessionId s : address_writes_.Due(core_->Now())) StoreRecord(s);
-  // Sessions that renew their lease and do not answer.
-  std::set<SessionId> silent = sessions_.Deaf(core_->Now() - answer_timeout_ns_);
-  silent.merge(grants_.Silent(core_->Now() - answer_timeout_ns_));
-  for (SessionId s : silent) Lapse(s, "it renews its lease but does not answer recalls or take events");
+  LapseWhoIsSilent();
+}
+
+void Coherence::LapseWhoIsSilent() {
+  std::set<SessionId> silent = grants_.Silent(answer_timeout_ns_);
+  for (SessionId s : sessions_.table().All()) {
+    const EventQueue& events = *sessions_.table().FindEvents(s);
+    if (events.SilentNs(core_->Now()) >= sessions_.AnswersWithin(s, answer_timeout_ns_)) silent.insert(s);
+  }
+  for (SessionId s : silent) LapseSilent(s, "it renews its lease but does not answer recalls or take events");
+  for (SessionId s : notices_.Hoarders(sessions_.table().lease_ns())) {
+    LapseSilent(s, "it caches more than its share and does not forget it when others need the room");
+  }
 }
 
 OpCtx Coherence::Ctx(const OpHeader& h, Touched* touched) {
@@ -205,6 +214,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
       Fence(*former, "its client has opened a new session", false);
     }
   }
+  if (Error e = sessions_.MayOpen(owner, SessionId()); !e.ok()) co_return e;
   // Directories that a restart has lost are made again first.
   if (r.path.size() > 1) CO_RETURN_IF_ERROR(co_await sessions_.AwaitReclaims(r.header));
   for (int i = 0; i < kMaxTxnTries; ++i) {

@@ -55,7 +55,8 @@ struct CoherenceOptions {
   SessionTableOptions sessions;
   CallerOptions callers;
   size_t max_interests = kMaxInterests;
-  int64_t answer_timeout_ns = 90 * kSecond;  // a session that leaves a notice or a recall unanswered for so long lapses
+  // A session that leaves a notice or a recall unanswered for so long lapses; an owner that was silent has a lease's time (SilentOwners).
+  int64_t answer_timeout_ns = 90 * kSecond;
 };
 
 class Coherence : public ConfinedSessions {
@@ -154,6 +155,8 @@ class Coherence : public ConfinedSessions {
   void Fence(SessionId s, std::string_view why, bool cut_off = true);
   // Others may have what it held. Fences it instead if it could not come back.
   void Lapse(SessionId s, std::string_view why);
+  void LapseSilent(SessionId s, std::string_view why);  // the same; its owner gets less from now on
+  void LapseWhoIsSilent();
   void ForgetHeld(SessionId s);  // what others wait for from it, and what it would be told
   bool MayComeBack(const OpenSessionRequest& r) const;
   Task<Result<OpenSessionReply>> ComeBack(OpenSessionRequest r);

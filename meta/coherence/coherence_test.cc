@@ -316,5 +316,173 @@ TEST_F(CoherenceTest, WhoMakesRoomInTheTableIsToldToForget) {
   EXPECT_FALSE(coherence->notices().IsUntold(a.session, InodeId(99)));
 }
 
+// A clock that begins anew with each event would let notice k wait k times as long.
+TEST_F(CoherenceTest, WhoAcknowledgesOneByOneLapsesLikeOneThatAcknowledgesNothing) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  constexpr uint64_t kFiles = 200;
+  std::vector<std::optional<bool>> announced(kFiles);
+  for (uint64_t i = 0; i < kFiles; ++i) {
+    const InodeId ino(1000 + i);
+    coherence->notices().MayCache(a.session).Attr(ino);
+    Touched changed;
+    changed.attrs.insert(ino);
+    calls.Spawn([](Task<bool> t, std::optional<bool>* o) -> Task<void> { o->emplace(co_await std::move(t)); }(
+        Announce(&coherence->notices(), b.session, changed), &announced[i]));
+  }
+  ex.RunFor(kMillisecond);
+  const uint64_t first = Poll(a).at(0).seq;
+  uint64_t acked = 0;
+  const int64_t start_ns = ex.NowNs();
+  const int64_t end_ns = start_ns + options.answer_timeout_ns + 5 * kSecond;
+  for (int64_t next_ns = start_ns + 60 * kSecond; ex.NowNs() < end_ns && coherence->sessions().table().Exists(a.session);) {
+    Renew(a), Renew(b);
+    Poll(b);
+    if (ex.NowNs() >= next_ns) {
+      Poll(a, first + acked++);
+      next_ns += 60 * kSecond;
+    }
+    ex.RunFor(kSecond);
+    coherence->Tick();
+    ex.RunFor(kMillisecond);
+  }
+  EXPECT_TRUE(coherence->sessions().table().IsLapsed(a.session)) << acked << " acknowledged";
+  EXPECT_GE(ex.NowNs() - start_ns, options.answer_timeout_ns - kSecond);
+  EXPECT_TRUE(announced.back());
+}
+
+// As long as it needs for a queue that is long through no fault of its own.
+TEST_F(CoherenceTest, WhoWorksThroughALongQueueDoesNotLapse) {
+  Begin();
+  const OpHeader a = Open(1);
+  constexpr uint64_t kFiles = 6000, kInASecond = 55;
+  for (uint64_t i = 0; i < kFiles; ++i) {
+    const InodeId ino(1000 + i);
+    coherence->notices().MayCache(a.session).Attr(ino);
+    coherence->notices().TellData(ino, SessionId());
+  }
+  uint64_t done = 0;
+  while (done < kFiles) {
+    const std::vector<SessionEvent> told = Poll(a);
+    ASSERT_FALSE(told.empty());
+    const size_t now = std::min<size_t>(kInASecond, told.size());
+    Poll(a, told[now - 1].seq);
+    done += now;
+    Renew(a);
+    ex.RunFor(kSecond);
+    coherence->Tick();
+    ASSERT_TRUE(coherence->sessions().table().Exists(a.session)) << done;
+  }
+  EXPECT_GT(static_cast<int64_t>(kFiles / kInASecond) * kSecond, options.answer_timeout_ns) << "or it says nothing";
+}
+
+TEST_F(CoherenceTest, WhatOneForgetsToMakeRoomHoldsOnlyWhoChangesThat) {
+  options.max_interests = 16;
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  for (int i = 0; i < 100; ++i) coherence->notices().MayCache(a.session).Entry(InodeId(11), "no" + std::to_string(i));
+  ASSERT_FALSE(Poll(a).empty());  // and it says nothing to that
+  Touched other;
+  other.attrs.insert(kFile);
+  std::optional<bool> announced;
+  Call(Announce(&coherence->notices(), b.session, other), &announced);
+  EXPECT_TRUE(announced);
+  Touched names;
+  names.entries.insert({InodeId(11), "no1"});
+  announced.reset();
+  Call(Announce(&coherence->notices(), b.session, names), &announced);
+  EXPECT_FALSE(announced) << "it may still show the name as it was";
+  const std::vector<SessionEvent> told = Poll(a);
+  Poll(a, told.back().seq);
+  ex.RunFor(kMillisecond);
+  EXPECT_TRUE(announced);
+}
+
+TEST_F(CoherenceTest, WhoCachesMoreThanItsShareForgetsItsOwnFirst) {
+  options.max_interests = 64;
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  coherence->notices().MayCache(b.session).Attr(InodeId(1));
+  for (uint64_t i = 0; i < 200; ++i) coherence->notices().MayCache(a.session).Attr(InodeId(1000 + i));
+  EXPECT_TRUE(Poll(b).empty()) << "it was there before, and has little";
+  EXPECT_EQ(Poll(a).size(), 137u);
+  coherence->notices().MayCache(b.session).Attr(InodeId(2));
+  EXPECT_TRUE(Poll(b).empty());
+  EXPECT_EQ(Poll(a).size(), 138u);
+}
+
+// Those who read wait only for who has to forget something for what they read.
+TEST_F(CoherenceTest, ADeafOneThatCachesTooMuchDoesNotKeepOthersFromReading) {
+  options.max_interests = 64;
+  options.sessions.max_events = 400;
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  const auto reads = [this](SessionId s, std::optional<bool>* done) {
+    Call([](Notices* n, SessionId who) -> Task<bool> {
+      co_await n->WaitEvictions(who);
+      co_return true;
+    }(&coherence->notices(), s), done);
+  };
+  for (uint64_t i = 0; i < 200; ++i) coherence->notices().MayCache(a.session).Attr(InodeId(1000 + i));
+  std::optional<bool> mine, others;
+  reads(a.session, &mine);
+  EXPECT_FALSE(mine) << "it has to forget some first";
+  reads(b.session, &others);
+  for (int64_t end_ns = ex.NowNs() + options.sessions.lease_ns + 2 * kSecond; !others && ex.NowNs() < end_ns;) {
+    Renew(a), Renew(b);
+    ex.RunFor(kSecond);
+    coherence->Tick();
+    ex.RunFor(kMillisecond);
+  }
+  EXPECT_TRUE(others);
+  EXPECT_TRUE(coherence->sessions().table().IsLapsed(a.session));
+}
+
+// Lapse, come back, hold again.
+TEST_F(CoherenceTest, WhoHasLapsedForItsSilenceIsWaitedForNoLongerThanItsLease) {
+  Begin();
+  OpHeader a = Open(1);
+  const OpHeader b = Open(2);
+  OpenSessionRequest back;
+  back.client_uuid = Uuid{77, 1};
+  back.client = "client 1";
+  back.comes_back = true;
+  // How long the others wait for it.
+  const auto holds = [&](InodeId ino) {
+    coherence->notices().MayCache(a.session).Attr(ino);
+    Touched changed;
+    changed.attrs.insert(ino);
+    std::optional<bool> announced;
+    const int64_t start_ns = ex.NowNs();
+    Call(Announce(&coherence->notices(), b.session, changed), &announced);
+    while (!announced && ex.NowNs() < start_ns + 200 * kSecond) {
+      Renew(a), Renew(b);
+      Poll(b);
+      ex.RunFor(kSecond);
+      coherence->Tick();
+      ex.RunFor(kMillisecond);
+    }
+    EXPECT_TRUE(coherence->sessions().table().IsLapsed(a.session));
+    return ex.NowNs() - start_ns;
+  };
+  EXPECT_GE(holds(InodeId(1001)), options.answer_timeout_ns - kSecond);
+  back.header = a;
+  const Result<OpenSessionReply> first = RunSim(ex, coherence->OpenSession(back));
+  ASSERT_TRUE(first.ok()) << "the first time it may come back at once";
+  a.epoch = first->epoch;
+  EXPECT_EQ(Acquire(a, kFile, true).value(), LeaseMode::kShared) << "nobody has to recall it";
+  EXPECT_LE(holds(InodeId(1002)), options.sessions.lease_ns + 2 * kSecond);
+  back.header = a;
+  EXPECT_EQ(RunSim(ex, coherence->OpenSession(back)).code(), FsError::kRetryLater);
+  ex.RunFor(options.sessions.lease_ns);
+  const Result<OpenSessionReply> second = RunSim(ex, coherence->OpenSession(back));
+  ASSERT_TRUE(second.ok()) << second.error();
+  a.epoch = second->epoch;
+  EXPECT_LE(holds(InodeId(1003)), options.sessions.lease_ns + 2 * kSecond);
+  back.header = a;
+  ex.RunFor(options.sessions.lease_ns);
+  EXPECT_EQ(RunSim(ex, coherence->OpenSession(back)).code(), FsError::kRetryLater) << "each time it takes twice as long";
+}
+
 }  // namespace
 }  // namespace stria

@@ -10,8 +10,12 @@ namespace stria {
 
 void Coherence::ForgetHeld(SessionId s) {
   notices_.Drop(s);
-  sessions_.ForgetEvents(s);
   grants_.ForgetDemands(s);
+}
+
+void Coherence::LapseSilent(SessionId s, std::string_view why) {
+  if (sessions_.table().Exists(s)) sessions_.NoteSilent(s);
+  Lapse(s, why);
 }
 
 void Coherence::Lapse(SessionId s, std::string_view why) {
@@ -52,6 +56,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
   const SessionId s = r.header.session;
   if (r.header.peer && MayComeBack(r)) HoldToExport(s, r.header.peer->address);
   if (!MayComeBack(r)) co_return Error(FsError::kRetryLater, "the session has come back by another request");
+  if (Error e = sessions_.MayOpen(OwnerOf(r.header), s); !e.ok()) co_return e;
   const bool again = sessions_.table().Exists(s) && sessions_.table().Attempt(s) == r.header.trace_id && r.header.trace_id != 0;
   if (!again) {
     if (sessions_.table().Exists(s)) Lapse(s, "it has not heard that it was taken back");

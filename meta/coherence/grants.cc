@@ -52,7 +52,7 @@ Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for
   std::optional<WaitList::Wait> wait;
   while (true) {
     if (Error e = sessions_->table().Check(s, h.epoch); !e.ok()) co_return e;  // and what it waited for is not its any more
-    const LeaseTable::OpenOutcome o = table_.Open(s, ino, for_write, data, first, call);
+    const LeaseTable::OpenOutcome o = table_.Open(s, ino, for_write, data, first, call, sessions_->WasSilent(s));
     first = false;
     if (o.late) {
       cleaner_->ReapIfUnused(ino);
@@ -131,7 +131,7 @@ void Grants::GiveBack(const OpHeader& h, InodeId ino) {
 
 void Grants::OpenAsMade(const OpHeader& h, InodeId made) {
   if (Sessions::IsReplay(h)) return;
-  const LeaseTable::OpenOutcome o = table_.Open(h.session, made, true, true, true, h.trace_id);
+  const LeaseTable::OpenOutcome o = table_.Open(h.session, made, true, true, true, h.trace_id, sessions_->WasSilent(h.session));
   PushDemands(o.demands);
   if (!o.granted && !o.late) table_.AbandonOpen(h.session, made);
   table_.NoteReader(h.session, made);
@@ -166,6 +166,7 @@ bool Grants::OthersVisit(InodeId dir, SessionId s) const {
 bool Grants::TakeAlone(const OpHeader& h, InodeId dir, bool* had) {
   const SessionId s = h.session;
   *had = table_.ModeOf(s, dir) == LeaseMode::kExclusive;
+  if (sessions_->WasSilent(s)) return false;
   const LeaseTable::OpenOutcome o = table_.Open(s, dir, true, true, true, h.trace_id);
   PushDemands(o.demands);
   if (!o.granted && !o.late) table_.AbandonOpen(s, dir);
@@ -179,7 +180,7 @@ Result<void> Grants::Done(const LeaseDoneRequest& r) {
   return Ok();
 }
 
-std::set<SessionId> Grants::Silent(int64_t since_ns) {
+std::set<SessionId> Grants::Silent(int64_t most_ns) {
   std::set<SessionId> out;
   for (auto it = demands_.begin(); it != demands_.end();) {
     const auto& [key, demand] = *it;
@@ -187,7 +188,7 @@ std::set<SessionId> Grants::Silent(int64_t since_ns) {
       it = demands_.erase(it);
       continue;
     }
-    if (demand.second <= since_ns) out.insert(key.first);
+    if (core_->Now() - demand.second >= sessions_->AnswersWithin(key.first, most_ns)) out.insert(key.first);
     ++it;
   }
   return out;

@@ -60,8 +60,8 @@ class Grants {
   // Others have written back what they hold of it.
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns,
                                  WaitList::For why = WaitList::For::kQuestion);
-  // Sessions that have left a recall or flush unanswered since then.
-  std::set<SessionId> Silent(int64_t since_ns);
+  // Sessions that leave a recall or flush unanswered for longer than they may.
+  std::set<SessionId> Silent(int64_t most_ns);
 
   // ---- Sessions that come and go ----
   // It says that it held this before a restart. False: another has claimed it.

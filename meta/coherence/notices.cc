@@ -7,9 +7,29 @@
 
 namespace stria {
 
+Notices::Notices(MetaCore* core, Sessions* sessions, size_t max_interests, int64_t answer_timeout_ns, Holders holders)
+    : core_(core), sessions_(sessions), answer_timeout_ns_(answer_timeout_ns), holders_(std::move(holders)),
+      interests_(max_interests, [sessions](SessionId s) { return sessions->HolderOfOwner(s); }) {}
+
 void Notices::Drop(SessionId s) {
   interests_.Drop(s);
-  evictions_.erase(s);
+  ForgetEvictions(s, UINT64_MAX);
+}
+
+void Notices::ForgetEvictions(SessionId s, uint64_t before) {
+  const auto of = evictions_.find(s);
+  if (of == evictions_.end()) return;
+  while (!of->second.empty() && of->second.front().event < before) {
+    const Eviction& e = of->second.front();
+    auto& all = e.of_names ? evicted_names_ : evicted_attrs_;
+    if (const auto it = all.find(e.ino); it != all.end()) {
+      const auto newest = it->second.find(s);
+      if (newest != it->second.end() && newest->second == e.event) it->second.erase(newest);
+      if (it->second.empty()) all.erase(it);
+    }
+    of->second.pop_front();
+  }
+  if (of->second.empty()) evictions_.erase(of);
 }
 
 void Notices::Push(const std::vector<InterestTable::Notice>& notices, Acks* acks) {
@@ -64,13 +84,12 @@ Task<void> Notices::Announce(SessionId from, const Touched& touched, std::vector
   }
   for (const auto& [dir, name] : touched.entries) tell(interests_.EntryChanged(dir, name, from), &untold_[dir]);
   Push(mine, nullptr);
-  for (auto it = evictions_.begin(); it != evictions_.end();) {
-    if (sessions_->table().Acked(it->first, it->second)) {
-      it = evictions_.erase(it);
-      continue;
+  for (const auto& [dir, name] : touched.entries) {
+    const auto it = evicted_names_.find(dir);
+    if (it == evicted_names_.end()) continue;
+    for (const auto& [session, event] : it->second) {
+      if (session != from) acks.emplace_back(session, event);
     }
-    if (it->first != from) acks.emplace_back(it->first, it->second);
-    ++it;
   }
   TellOrphaned(touched);
   if (!acks.empty()) {
@@ -92,6 +111,11 @@ void Notices::TellAndNote(InodeId ino, SessionId except) {
 
 void Notices::TellTrimmed(const Touched& touched) {
   for (InodeId ino : touched.attrs) Push(interests_.AttrChanged(ino, SessionId()), nullptr);
+}
+
+Task<void> Notices::WaitToldOf(InodeId ino, SessionId asks, WaitList::For why) {
+  co_await WaitTold(&untold_attrs_, ino, asks, why);
+  if (why == WaitList::For::kChange || why == WaitList::For::kOpen) co_await WaitTold(&evicted_attrs_, ino, asks, why);
 }
 
 Task<void> Notices::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except, WaitList::For why) {
@@ -120,25 +144,51 @@ void Notices::TellOrphaned(const Touched& touched) {
 }
 
 void Notices::NoteEvictions(const std::vector<InterestTable::Notice>& evicted) {
-  Acks acks;
-  Push(evicted, &acks);
-  for (const auto& [session, event] : acks) evictions_[session] = event;
+  for (const InterestTable::Notice& n : evicted) {
+    const bool of_names = n.event.kind == SessionEvent::Kind::kInvalidateEntry;
+    if (const EventQueue* const events = sessions_->table().FindEvents(n.session)) ForgetEvictions(n.session, events->first());
+    Acks acks;
+    Push({n}, &acks);
+    if (acks.empty()) continue;
+    const uint64_t event = acks[0].second;
+    evictions_[n.session].push_back({event, n.event.ino, of_names});
+    (of_names ? evicted_names_ : evicted_attrs_)[n.event.ino][n.session] = event;
+  }
 }
 
-Task<void> Notices::WaitEvictions() {
-  const size_t most = sessions_->max_events() / 4;
-  while (!core_->HasFailed() && std::any_of(evictions_.begin(), evictions_.end(),
-                                    [&](const auto& e) {
-                                      const EventQueue* const events = sessions_->table().FindEvents(e.first);
-                                      return events != nullptr && events->size() > most;
-                                    })) {
+bool Notices::IsBehind(SessionId s) const {
+  const EventQueue* const events = s ? sessions_->table().FindEvents(s) : nullptr;
+  return events != nullptr && events->size() > sessions_->max_events() / 4;
+}
+
+Task<void> Notices::WaitEvictions(SessionId s) {
+  if (!s) co_return;  // it caches nothing
+  while (!core_->HasFailed() && ((evictions_.contains(s) && IsBehind(s)) || IsBehind(interests_.GivesRoomTo(s)))) {
     co_await core_->WaitProgress(core_->Now() + answer_timeout_ns_);
   }
 }
 
+std::vector<SessionId> Notices::Hoarders(int64_t most_ns) const {
+  std::vector<SessionId> out;
+  for (const auto& [s, evicted] : evictions_) {
+    const EventQueue* const events = sessions_->table().FindEvents(s);
+    if (events != nullptr && IsBehind(s) && interests_.HasMoreThanItsShare(s) && events->SilentNs(core_->Now()) >= most_ns) out.push_back(s);
+  }
+  return out;
+}
+
+// What it was told to forget it may know until it says that it has.
+bool Notices::OthersKnowNames(InodeId dir, SessionId s) const {
+  if (interests_.OthersKnowNames(dir, s)) return true;
+  const auto of = evicted_names_.find(dir);
+  return of != evicted_names_.end() && std::ranges::any_of(of->second, [&](const auto& told) {
+    return told.first != s && !sessions_->table().Acked(told.first, told.second);
+  });
+}
+
 bool Notices::IsUntold(SessionId s, InodeId ino) const {
   // It may have to forget pages of any inode, this one too; until then it acknowledges nothing that comes after.
-  if (auto evicted = evictions_.find(s); evicted != evictions_.end() && !sessions_->table().Acked(s, evicted->second)) return true;
+  if (auto evicted = evictions_.find(s); evicted != evictions_.end() && !sessions_->table().Acked(s, evicted->second.back().event)) return true;
   auto of = untold_attrs_.find(ino);
   if (of == untold_attrs_.end()) return false;
   auto event = of->second.find(s);

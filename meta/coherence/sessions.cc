@@ -133,7 +133,7 @@ Task<Result<void>> Sessions::GateCaller(const OpHeader& h) {
 }
 
 uint64_t Sessions::Push(SessionId s, SessionEvent e) {
-  const uint64_t event = table_.Push(s, std::move(e));
+  const uint64_t event = table_.Push(s, std::move(e), core_->Now());
   if (event != 0) {
     PulsePoll(s);
   } else if (table_.Exists(s)) {
@@ -204,23 +204,34 @@ void Sessions::Replayed(SessionId s) {
   core_->Pulse();
 }
 
-std::set<SessionId> Sessions::Deaf(int64_t since_ns) {
-  std::set<SessionId> out;
-  for (SessionId s : table_.All()) {
-    if (table_.events(s).empty()) {
-      oldest_event_.erase(s);
-      continue;
-    }
-    const uint64_t front = table_.events(s).first();
-    auto& [event, at_ns] = oldest_event_[s];
-    if (event != front) {
-      event = front;
-      at_ns = core_->Now();
-    } else if (at_ns <= since_ns) {
-      out.insert(s);
-    }
-  }
-  return out;
+int64_t Sessions::AnswersWithin(SessionId s, int64_t most_ns) const {
+  return WasSilent(s) ? std::min(most_ns, options_.lease_ns) : most_ns;
+}
+
+uint64_t Sessions::HolderOfOwner(SessionId s) const {
+  const SessionRecord* record = table_.Find(s);
+  if (record == nullptr || record->owner.name.empty()) return 0;
+  Peer owner;
+  owner.key_hash = record->owner.key;
+  return owner.Holder();
+}
+
+bool Sessions::WasSilent(SessionId s) const {
+  if (silent_.size() == 0) return false;
+  const SessionRecord* record = table_.Find(s);
+  return record != nullptr && silent_.Has(SilentOwners::KeyOf(record->owner, s), core_->Now());
+}
+
+void Sessions::NoteSilent(SessionId s) {
+  if (const SessionRecord* record = table_.Find(s)) silent_.Note(SilentOwners::KeyOf(record->owner, s), options_.lease_ns, core_->Now());
+}
+
+Error Sessions::MayOpen(const SessionOwner& owner, SessionId of) const {
+  const int64_t left_ns = silent_.OpensAt(SilentOwners::KeyOf(owner, of)) - core_->Now();
+  if (left_ns <= 0) return Error();
+  return Error(FsError::kRetryLater, (owner.name.empty() ? "session " + std::to_string(of.v) : owner.name) +
+                                         " has kept others waiting again and again without an answer; it may come back in " +
+                                         std::to_string(left_ns / kSecond + 1) + " s");
 }
 
 }  // namespace stria

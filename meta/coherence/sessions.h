@@ -1,8 +1,7 @@
 // Sessions: who calls, whether it may, and what it is to be told.
 //
-// Owns: the session table (meta/session/session_table.h) with its records in the store, the polls that wait for events, since
-// when each session leaves an event unacknowledged, how many sessions each owner has, and whether what a restart has lost is being
-// repeated.
+// Owns: the session table (meta/session/session_table.h) with its records in the store, the polls that wait for events, how many
+// sessions each owner has, which owners were silent, and whether what a restart has lost is being repeated.
 //
 // Invariants: a call of a session is carried out only for its owner (MayUse), under its epoch, in this term, and when what the
 // session has yet to reclaim or repeat of before a restart is there (Gate). Of a session one poll waits at most. An event reaches its
@@ -16,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +24,7 @@
 #include "meta/core/meta_core.h"
 #include "meta/session/session_owner.h"
 #include "meta/session/session_table.h"
+#include "meta/session/silent_owners.h"
 
 namespace stria {
 
@@ -54,6 +55,8 @@ class Sessions {
   OnceOps* FindOps(SessionId s) { return table_.FindOps(s); }
   const CallerOptions& callers() const { return callers_; }
   size_t max_events() const { return options_.max_events; }
+  // Of its owner's key, as Peer::Holder; 0 without proof.
+  uint64_t HolderOfOwner(SessionId s) const;
 
   // ---- May it? ----
   // ok(): the session is the caller's, of this epoch, and has not lapsed. kAccess: it is another's. Every path asks this first.
@@ -98,9 +101,15 @@ class Sessions {
   void PulsePoll(SessionId s);
   void PulsePolls();
   void EndPolls(SessionId s);
-  // Those that have left their oldest event unacknowledged since then.
-  std::set<SessionId> Deaf(int64_t since_ns);
-  void ForgetEvents(SessionId s) { oldest_event_.erase(s); }
+
+  // ---- Who does not answer ----
+  // How long a session may leave a question unanswered, or an event unacknowledged: `most_ns`, or the lease if its owner was silent.
+  int64_t AnswersWithin(SessionId s, int64_t most_ns) const;
+  bool WasSilent(SessionId s) const;
+  // It has lapsed because it did not answer.
+  void NoteSilent(SessionId s);
+  // Whether sessions of this owner may open, or come back; kRetryLater with a sentence. `of`: the session, of an owner without proof.
+  Error MayOpen(const SessionOwner& owner, SessionId of) const;
 
  private:
   friend class Coherence;  // opens and ends sessions: the same room
@@ -119,7 +128,7 @@ class Sessions {
   SessionTable table_;
   SessionsOfOwners owners_;
   std::map<SessionId, Polls> polls_;
-  std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
+  SilentOwners silent_;
   bool replays_began_ = false;
 };
 

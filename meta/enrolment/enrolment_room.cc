@@ -376,6 +376,8 @@ Task<Result<RenewCertificateReply>> EnrolmentRoom::Renew(Peer peer, std::string 
   const std::string token = own != nullptr ? own->token : "";
   CO_ASSIGN_OR_RETURN(const CertRequest csr, CertRequest::FromDer(request));
   if (IsRevokedKey(csr.key_hash())) co_return NotRenewed(peer, "the key in its request was revoked");
+  // Who has its key for a moment would get one of his own by it, which goes on when the other is revoked.
+  if (csr.key_hash() != peer.key_hash) co_return NotRenewed(peer, "its request is for another key; a new key needs a token ('stria join - --again')");
   CO_RETURN_IF_ERROR(CheckBudget(peer, now_s));
   CO_RETURN_IF_ERROR(CheckRoom(peer.role, peer.name, now_s));
   CO_ASSIGN_OR_RETURN(const Certificate certificate, stria::Renew(peer, csr, SigningFor(peer.role), now_s, life_s_));

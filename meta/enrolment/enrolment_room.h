@@ -34,7 +34,7 @@
 #include "api/cluster_api.h"
 #include "api/trust_api.h"
 #include "common/exec/task.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_sink.h"
 #include "meta/core/meta_core.h"
 #include "meta/enrolment/authority_keeper.h"
 #include "meta/enrolment/given_certificates.h"

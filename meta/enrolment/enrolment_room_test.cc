@@ -305,9 +305,15 @@ TEST_F(EnrolmentRoomTest, CertificatesAreRenewedByThoseThatHaveThem) {
   Says(Renew(PeerOf(n6), n6.key).error(), FsError::kAccess, "is over");
 }
 
+TEST_F(EnrolmentRoomTest, ACertificateIsRenewedWithItsOwnKeyOnly) {
+  const Credentials n6 = Joined(Role::kData, "n6"), n7 = Joined(Role::kData, "n7");
+  for (const PrivateKey& other : {PrivateKey::Make(), n7.key}) Says(Renew(PeerOf(n6), other).error(), FsError::kAccess, "another key");
+  EXPECT_EQ(Renew(PeerOf(n6), n6.key).value().key_hash(), n6.certificate.key_hash());
+}
+
 TEST_F(EnrolmentRoomTest, RenewalsAreFew) {
   const Credentials n6 = Joined(Role::kData, "n6"), n7 = Joined(Role::kData, "n7");
-  for (size_t i = 0; i < kRenewalsPerHour; ++i) ASSERT_TRUE(Renew(PeerOf(n6), PrivateKey::Make()).ok()) << i;
+  for (size_t i = 0; i < kRenewalsPerHour; ++i) ASSERT_TRUE(Renew(PeerOf(n6), n6.key).ok()) << i;
   Says(Renew(PeerOf(n6), n6.key).error(), FsError::kBusy, "within an hour");
   EXPECT_TRUE(Renew(PeerOf(n7), n7.key).ok()) << "others may";
   ex.JumpWall(3601 * kSecond);
@@ -514,12 +520,9 @@ TEST_F(EnrolmentRoomTest, ARootIsTrustedAsItsTokenSays) {
   other = PeerOf(wn1);
   other.key_hash = wn2.certificate.key_hash();
   EXPECT_FALSE(room->IsTrustedRoot(other));
-  // Renewal keeps it, also with another key.
-  const PrivateKey next = PrivateKey::Make();
-  ASSERT_TRUE(Renew(PeerOf(wn1), next).ok());
-  Peer renewed = PeerOf(wn1);
-  renewed.key_hash = next.public_hash();
-  EXPECT_TRUE(room->IsTrustedRoot(renewed));
+  other = PeerOf(wn1);
+  other.serial = Renew(other, wn1.key).value().serial();
+  EXPECT_TRUE(room->IsTrustedRoot(other)) << "renewal keeps it";
   PowerCut();
   EXPECT_TRUE(room->IsTrustedRoot(PeerOf(wn1)));
   ASSERT_TRUE(RevokeIt("client/wn1").ok());

@@ -37,7 +37,7 @@ Task<Result<NodeReply>> Files::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
-    co_await notices_->WaitEvictions();
+    co_await notices_->WaitEvictions(r.header.session);
     CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
     std::optional<Result<NodeReply>> reply;
     {
@@ -116,7 +116,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, make));
   CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.parent, r.name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
-  co_await notices_->WaitEvictions();
+  co_await notices_->WaitEvictions(r.header.session);
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
     // An existing file is about to be truncated: whoever buffers writes to it gives that up first.
@@ -411,7 +411,7 @@ Task<Result<ReadDirReply>> Files::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.ino));
-  co_await notices_->WaitEvictions();
+  co_await notices_->WaitEvictions(r.header.session);
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
   {

@@ -21,6 +21,26 @@ Task<bool> Changed(MetaNode* node) {
 
 MetaMember MemberOf(const ChangeMembersRequest& r) { return {r.uuid, r.address, r.release, r.features}; }
 
+// As the command line has it.
+std::string VerbOf(const ChangeMembersRequest& r) {
+  switch (r.change) {
+    case MemberChange::kPromote: return "meta promote";
+    case MemberChange::kPromoteLosing: return "meta promote --lose";
+    case MemberChange::kAdd: return "meta join";
+    case MemberChange::kRemove: return "meta remove";
+    case MemberChange::kUpdate: return "meta update";
+    case MemberChange::kMinInSync: return "meta min-in-sync";
+  }
+  return "meta change " + std::to_string(static_cast<int>(r.change));
+}
+
+std::string ArgumentsOf(const ChangeMembersRequest& r) {
+  std::string out = r.change == MemberChange::kMinInSync ? std::to_string(r.min_in_sync) : r.name;
+  if (!r.address.empty()) out += " --address " + r.address;
+  if (!r.name_again.empty()) out += " " + r.name_again;
+  return out;
+}
+
 }  // namespace
 
 // Callers that have no store yet do not know the cluster.
@@ -156,6 +176,20 @@ Task<Result<ChangeMembersReply>> MemberDesk::PromoteLosing(ChangeMembersRequest 
 }
 
 Task<Result<ChangeMembersReply>> MemberDesk::ChangeMembers(ChangeMembersRequest request) {
+  // What a metadata server hands on, or asks for itself, is known to who asked it. Who has proved that he is none says so in vain.
+  const std::shared_ptr<const Peer> peer = request.header.peer;
+  const bool of_member = peer ? peer->role == Role::kMeta : request.handed_on;
+  if (audit_ == nullptr || of_member) co_return co_await Change(std::move(request));
+  AuditEntry entry = AuditOf(AuditEntry::Kind::kVerb, peer.get(), VerbOf(request), ArgumentsOf(request), "");
+  Result<ChangeMembersReply> reply = co_await Change(std::move(request));
+  entry.outcome = !reply.ok() ? "failed: " + reply.error().message
+                              : "done: version " + std::to_string(reply->version) + " of the members" +
+                                    (reply->primary.empty() ? "" : ", " + reply->primary + " is primary");
+  audit_->Note(std::move(entry));
+  co_return reply;
+}
+
+Task<Result<ChangeMembersReply>> MemberDesk::Change(ChangeMembersRequest request) {
   CO_RETURN_IF_ERROR(CheckCluster(request.header));
   if (request.change == MemberChange::kPromoteLosing) co_return co_await PromoteLosing(std::move(request));
   if (!node_->leads()) co_return co_await HandOn(std::move(request));

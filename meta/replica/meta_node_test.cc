@@ -290,6 +290,33 @@ TEST_F(MetaNodeTest, WhoIsNotInTheSetIsNotPromoted) {
   EXPECT_EQ(Term(a_), term_);
 }
 
+// Also if he says that a member has handed it on: only members are believed that.
+TEST_F(MetaNodeTest, WhatAnAdminChangesIsAudited) {
+  struct Kept final : AuditSink {
+    void Note(AuditEntry entry) override { noted.push_back(std::move(entry)); }
+    std::vector<AuditEntry> noted;
+  } audit;
+  MemberDesk desk(a_.node.get(), nullptr, &audit);
+  const auto ask = [&](Role role, bool handed_on) {
+    auto peer = std::make_shared<Peer>();
+    peer->role = role;
+    peer->name = "pc1";
+    ChangeMembersRequest r = Change(MemberChange::kMinInSync, "");
+    r.header.peer = peer;
+    r.handed_on = handed_on;
+    r.min_in_sync = 2;
+    return w_.Ask(a_, desk.ChangeMembers(std::move(r)));
+  };
+  ASSERT_TRUE(ask(Role::kAdmin, false).ok());
+  ASSERT_TRUE(ask(Role::kAdmin, true).ok());
+  ASSERT_TRUE(ask(Role::kMeta, true).ok());
+  ASSERT_EQ(audit.noted.size(), 2u);
+  for (const AuditEntry& e : audit.noted) {
+    EXPECT_EQ(e.peer + ": " + e.verb + " " + e.arguments, "admin pc1: meta min-in-sync 2");
+    EXPECT_TRUE(e.outcome.starts_with("done: ")) << e.outcome;
+  }
+}
+
 // Two of three are lost for good, and the third may acknowledge nothing alone: so it cannot begin to serve, and has to be told all the same.
 TEST_F(MetaNodeTest, WhoWaitsForOthersBeforeItServesTakesChangesOfTheMembers) {
   ChangeMembersRequest least = Change(MemberChange::kMinInSync, "");

@@ -20,7 +20,7 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       cleaner_(&core_, &host_),
       cluster_(&core_, &host_, options_.cluster),
       exports_(&core_),
-      coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { files_.NoteEnded(s); }),
+      coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { NoteEnded(s); }),
       files_(&core_, &cleaner_, &coherence_, &cluster_, &host_),
       nodes_(&core_, &coherence_.sessions(), &cluster_, &rooms_),
       admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_),
@@ -49,6 +49,11 @@ void MetaServer::TakeSettings(const MetaServerOptions& now) {
   options_.fold = now.fold;
   cluster_.SetTimes(now.cluster);
   if (upkeep_ != nullptr) upkeep_->SetOptions({now.repair, now.fold});
+}
+
+void MetaServer::NoteEnded(SessionId s) {
+  files_.NoteEnded(s);
+  cluster_.ForgetUnreachable(s);
 }
 
 void MetaServer::Host::MapChanged() {
@@ -182,8 +187,12 @@ Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
   reply.map_version = cluster_.state().version();
   // What a client calls itself is anything; whose it is has been proved.
   const SessionRecord& session = *coherence_.sessions().table().Find(r.header.session);
-  const std::string who = session.owner.name.empty() ? session.client : "client " + session.owner.name + " (" + session.client + ")";
-  cluster_.NoteUnreachable(who, std::move(r.unreachable));
+  ReachReports::Who who = {r.header.session, "", session.client};
+  if (!session.owner.name.empty()) {
+    who.owner = "client " + session.owner.name;
+    who.text = who.owner + " (" + session.client + ")";
+  }
+  cluster_.NoteUnreachable(std::move(who), std::move(r.unreachable));
   co_return std::move(reply);
 }
 

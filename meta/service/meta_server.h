@@ -126,7 +126,8 @@ class MetaServer final : public MetaService, public AdminService {
   MetaStore* store() { return &core_.store(); }
   const ConfinedSessions* confined() const { return &coherence_; }  // for a ConfinedFront
   const ClusterState& cluster() const { return cluster_.state(); }
-  void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) { cluster_.NoteUnreachable(who, std::move(nodes)); }
+  // `who`: a server.
+  void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) { cluster_.NoteUnreachable({SessionId(), who, who}, std::move(nodes)); }
   const Archiver* archiver() const { return archives_ ? archives_->archiver() : nullptr; }  // null: it keeps no backup
   uint64_t term() const { return core_.term(); }
   int64_t token_time_ns() const { return core_.is_open() ? core_.tokens().TimeNs() : 0; }  // 0 before Start
@@ -168,6 +169,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<void> TickLoop();
   Task<Result<ClusterSeen>> SeeCluster();  // cluster_seen.cc
   Result<void> LoadAll();
+  void NoteEnded(SessionId s);  // rooms forget what they know of it
   void CancelTasks();
 
   MetaServerOptions options_;  // see TakeSettings

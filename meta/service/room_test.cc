@@ -89,5 +89,34 @@ TEST_F(MetaRoomTest, WhoCannotReachANodeIsNamedByItsCertificate) {
   proved.Stop();
 }
 
+// Its sessions may call themselves anything: they are one client.
+TEST_F(MetaRoomTest, AClientCountsOnceAmongThoseThatCannotReachANode) {
+  TestNode n(&h, 1);
+  n.Start();
+  h.ex.RunFor(2 * kSecond);
+  std::vector<std::unique_ptr<TestClient>> mounts;
+  for (uint64_t i = 0; i < 3; ++i) {
+    mounts.push_back(std::make_unique<TestClient>(&h, 20 + i));
+    mounts.back()->peer = TestPeer(Role::kClient, "pc9");
+    mounts.back()->renews = false;
+    mounts.back()->Open();
+    RenewRequest r;
+    r.header = mounts.back()->Header();
+    r.unreachable = {n.id, n.id, NodeId(4711), n.id};
+    ASSERT_TRUE(a.Run(h.server->Renew(r)).ok());
+  }
+  auto told = a.Run(h.server->Status(a.Ino(InodeId())))->advice;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].what.find("other"), std::string::npos) << told[0].what;
+  EXPECT_LE(h.server->cluster().reach().size(), 3u);
+  for (const auto& m : mounts) {
+    m->Stop();
+    ASSERT_TRUE(a.Run(h.server->CloseSession(m->Ino(InodeId()))).ok());
+  }
+  EXPECT_EQ(h.server->cluster().reach().size(), 0u) << "what a session said goes with it";
+  told = a.Run(h.server->Status(a.Ino(InodeId())))->advice;
+  EXPECT_TRUE(told.empty());
+}
+
 }  // namespace
 }  // namespace stria

@@ -22,20 +22,54 @@ void InterestTable::Erase(Map::iterator it) {
     auto names = names_.find({it->first.ino, it->first.session});
     if (--names->second == 0) names_.erase(names);
   }
-  lru_.erase(it->second);
+  Share& share = *it->second.share;
+  lru_.erase(it->second.all);
+  share.lru.erase(it->second.own);
   map_.erase(it);
+  if (share.lru.size() <= share_) over_.erase(&share);
+  if (share.lru.empty()) shares_.erase(ShareKey(share.key));
+}
+
+InterestTable::ShareKey InterestTable::ShareOf(SessionId s) const {
+  const uint64_t owner = owner_of_ ? owner_of_(s) : 0;
+  return owner == 0 ? ShareKey(0, s) : ShareKey(owner, SessionId());
+}
+
+const InterestTable::Share* InterestTable::FindShare(SessionId s) const {
+  const auto it = shares_.find(ShareOf(s));
+  return it == shares_.end() ? nullptr : &it->second;
+}
+
+const InterestTable::Lru& InterestTable::Victims(const Share* asks) const {
+  if (over_.empty()) return lru_;
+  return asks != nullptr && asks->lru.size() > share_ ? asks->lru : (*over_.begin())->lru;
+}
+
+SessionId InterestTable::GivesRoomTo(SessionId s) const {
+  return map_.size() < max_ || map_.empty() ? SessionId() : Victims(FindShare(s)).front()->session;
+}
+
+bool InterestTable::HasMoreThanItsShare(SessionId s) const {
+  const Share* const share = FindShare(s);
+  return share != nullptr && share->lru.size() > share_;
 }
 
 void InterestTable::Note(Key key, std::vector<Notice>* evicted) {
   auto [it, fresh] = map_.try_emplace(std::move(key));
+  Place& place = it->second;
   if (!fresh) {
-    lru_.splice(lru_.end(), lru_, it->second);
+    lru_.splice(lru_.end(), lru_, place.all);
+    place.share->lru.splice(place.share->lru.end(), place.share->lru, place.own);
     return;
   }
-  it->second = lru_.insert(lru_.end(), &it->first);
+  const ShareKey of = ShareOf(it->first.session);
+  place.share = &shares_.try_emplace(of, Share{of, {}}).first->second;
+  place.all = lru_.insert(lru_.end(), &it->first);
+  place.own = place.share->lru.insert(place.share->lru.end(), &it->first);
+  if (place.share->lru.size() > share_) over_.insert(place.share);
   if (OfNames(it->first.what)) ++names_[{it->first.ino, it->first.session}];
   while (map_.size() > max_) {
-    auto oldest = map_.find(*lru_.front());
+    auto oldest = map_.find(*Victims(place.share).front());
     evicted->push_back({oldest->first.session, EventFor(oldest->first)});
     Erase(oldest);
   }

@@ -72,5 +72,40 @@ TEST(InterestTable, BoundedByEvictingTheOldest) {
   EXPECT_EQ(t.size(), 1u);
 }
 
+// Sessions 1 to 9 are one owner's, 10 to 19 another's.
+TEST(InterestTable, WhoHasMoreThanItsShareGivesRoomFirst) {
+  InterestTable t(80, [](SessionId s) { return s.v / 10 + 1; });
+  std::vector<InterestTable::Notice> evicted;
+  const auto note = [&](uint64_t session, uint64_t ino) { t.NoteAttr(SessionId(session), InodeId(ino), &evicted); };
+  for (uint64_t i = 0; i < 10; ++i) note(10, 500 + i);  // a share
+  EXPECT_FALSE(t.HasMoreThanItsShare(SessionId(10)));
+  EXPECT_EQ(t.GivesRoomTo(SessionId(20)), SessionId()) << "there is room, and nobody is asked for it";
+  for (uint64_t i = 0; i < 70; ++i) note(1 + i % 9, 1000 + i);  // the first is older than all of the next
+  EXPECT_TRUE(t.HasMoreThanItsShare(SessionId(3)));
+  EXPECT_TRUE(evicted.empty());
+  EXPECT_EQ(t.GivesRoomTo(SessionId(2)), SessionId(1)) << "its owner's oldest";
+  note(2, 2000);
+  note(20, 3000);
+  ASSERT_EQ(evicted.size(), 2u);
+  EXPECT_EQ(evicted[0].event.ino, InodeId(1000));
+  EXPECT_EQ(evicted[1].event.ino, InodeId(1001)) << "also for who has little";
+  evicted.clear();
+  for (uint64_t i = 0; i < 100; ++i) note(1, 4000 + i);
+  for (const auto& n : evicted) EXPECT_LT(n.session, SessionId(10));
+  EXPECT_EQ(t.size(), 80u);
+  for (uint64_t s = 1; s < 10; ++s) t.Drop(SessionId(s));
+  EXPECT_EQ(t.size(), 11u);
+  EXPECT_EQ(t.GivesRoomTo(SessionId(1)), SessionId());
+}
+
+TEST(InterestTable, WhileNobodyHasMoreTheOldestOfAllGoes) {
+  InterestTable t(80, [](SessionId s) { return s.v; });
+  std::vector<InterestTable::Notice> evicted;
+  for (uint64_t i = 0; i < 80; ++i) t.NoteAttr(SessionId(1 + i % 8), InodeId(100 + i), &evicted);
+  t.NoteAttr(SessionId(9), InodeId(1), &evicted);
+  ASSERT_EQ(evicted.size(), 1u);
+  EXPECT_EQ(evicted[0].event.ino, InodeId(100));
+}
+
 }  // namespace
 }  // namespace stria

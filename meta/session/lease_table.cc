@@ -46,7 +46,7 @@ void LeaseTable::EraseIfIdle(SessionId s, InodeId ino) {
 }
 
 LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_write, bool data, bool first,
-                                         uint64_t call) {
+                                         uint64_t call, bool shared) {
   OpenOutcome out;
   if (call != 0) {
     const auto released = released_.find({s, ino});
@@ -86,8 +86,8 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
     other_writes = other_writes || h.writer();
   }
   const bool i_write = mine.writes || for_write;  // not the wish of another open, which may be abandoned
-  if (!others) return grant(i_write ? LeaseMode::kExclusive : LeaseMode::kRead);
-  if (!i_write && !other_writes) return grant(LeaseMode::kRead);
+  if (!others) return grant(shared ? LeaseMode::kShared : i_write ? LeaseMode::kExclusive : LeaseMode::kRead);
+  if (!i_write && !other_writes) return grant(shared ? LeaseMode::kShared : LeaseMode::kRead);
   bool clear = true;
   for (auto& [id, h] : holders) {
     if (id == s || Rank(h.mode) <= Rank(LeaseMode::kShared)) continue;

@@ -62,7 +62,8 @@ class LeaseTable {
   // itself (meta/files/ahead.cc; its names count as bytes).
   // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
   // `call`: the session numbers its calls as they begin; 0 if not.
-  OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0);
+  // `shared`: it gets no more than kShared, so that nobody has to recall it. It is a session that has not answered recalls.
+  OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0, bool shared = false);
   // The session opened it for reading, too. Does nothing if the session does not have it open.
   void NoteReader(SessionId s, InodeId ino);
   // Gives up an open that was not granted.

@@ -268,10 +268,10 @@ CommitSeq SessionTable::MinSeen() const {
   return least;
 }
 
-uint64_t SessionTable::Push(SessionId id, SessionEvent e) {
+uint64_t SessionTable::Push(SessionId id, SessionEvent e, int64_t now_ns) {
   if (!Exists(id)) return 0;
   EventQueue& events = At(id).events;
-  return events.size() >= options_.max_events ? 0 : events.Push(std::move(e));
+  return events.size() >= options_.max_events ? 0 : events.Push(std::move(e), now_ns);
 }
 
 bool SessionTable::Acked(SessionId id, uint64_t event) const {

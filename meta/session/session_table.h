@@ -139,7 +139,7 @@ class SessionTable {
 
   // ---- What each session has
   // Queues an event; its number, or 0 if the queue is full (the session is to lapse) or the session does not exist.
-  uint64_t Push(SessionId id, SessionEvent e);
+  uint64_t Push(SessionId id, SessionEvent e, int64_t now_ns);
   // True if the session has processed `event`, or does not exist.
   bool Acked(SessionId id, uint64_t event) const;
   // REQUIRES: there is such a session; it may have lapsed.

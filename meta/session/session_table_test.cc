@@ -48,7 +48,7 @@ TEST(SessionTable, NoNumberOfAnEventComesAgainAfterARestart) {
     t.SetTerm(term);
     t.Open(Record(1), 0, CommitSeq(1), 0);
     for (int i = 0; i < kEvents; ++i) {
-      const uint64_t event = t.Push(kS1, SessionEvent());
+      const uint64_t event = t.Push(kS1, SessionEvent(), 0);
       ASSERT_GT(event, last) << "in term " << term;
       last = event;
     }
@@ -118,7 +118,7 @@ TEST(SessionTable, WhoHasLapsedHoldsUpNobody) {
     r.comes_back = true;
     t.Open(r, 0, CommitSeq(id), 0);
   }
-  const uint64_t event = t.Push(kS1, SessionEvent());
+  const uint64_t event = t.Push(kS1, SessionEvent(), 0);
   EXPECT_NE(event, 0u);
   t.ops(kS1).Commit(OpSeq(1), "one");
   t.ops(kS1).CommitVolatile(OpSeq(2), "a lock");
@@ -127,7 +127,7 @@ TEST(SessionTable, WhoHasLapsedHoldsUpNobody) {
   EXPECT_TRUE(t.IsLapsed(kS1));
   EXPECT_EQ(t.Check(kS1, Epoch(7)).code, FsError::kLapsed);
   EXPECT_TRUE(t.Acked(kS1, event));
-  EXPECT_EQ(t.Push(kS1, SessionEvent()), 0u);
+  EXPECT_EQ(t.Push(kS1, SessionEvent(), 0), 0u);
   EXPECT_EQ(t.MinSeen(), CommitSeq(2));
   EXPECT_EQ(t.All(), std::vector<SessionId>{kS2});
   EXPECT_EQ(t.Expired(INT64_MAX), std::vector<SessionId>{kS2});
@@ -143,7 +143,7 @@ TEST(SessionTable, WhoHasLapsedHoldsUpNobody) {
   EXPECT_EQ(t.Check(kS1, Epoch(7)).code, FsError::kRetryLater) << "asked before it lapsed";
   EXPECT_EQ(t.Check(kS1, Epoch(9)).code, FsError::kFenced);
   EXPECT_EQ(t.MinSeen(), CommitSeq(0));
-  const uint64_t next = t.Push(kS1, SessionEvent());
+  const uint64_t next = t.Push(kS1, SessionEvent(), 0);
   EXPECT_GT(next, event);
   EXPECT_EQ(t.events(kS1).first(), next);
   EXPECT_TRUE(t.events(kS1).Ack(next - 1).ok());
@@ -197,16 +197,16 @@ TEST(SessionTable, WhoHasTooManyEventsOrIsGoneGetsNoMore) {
   SessionTable t(o);
   t.Open(Record(1), 0, CommitSeq(), 0);
   SessionEvent e;
-  for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(t.Push(kS1, e), i);
-  EXPECT_EQ(t.Push(kS1, e), 0u) << "full: the owner fences";
+  for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(t.Push(kS1, e, 0), i);
+  EXPECT_EQ(t.Push(kS1, e, 0), 0u) << "full: the owner fences";
   EXPECT_FALSE(t.Acked(kS1, 1));
   EXPECT_EQ(t.events(kS1).Take(1).size(), 1u);
   ASSERT_TRUE(t.events(kS1).Ack(1).ok());
   EXPECT_TRUE(t.Acked(kS1, 1));
-  EXPECT_EQ(t.Push(kS1, e), 4u);
+  EXPECT_EQ(t.Push(kS1, e, 0), 4u);
   t.Remove(kS1);
   EXPECT_TRUE(t.Acked(kS1, 5)) << "fenced counts as acknowledged";
-  EXPECT_EQ(t.Push(kS1, e), 0u);
+  EXPECT_EQ(t.Push(kS1, e, 0), 0u);
   EXPECT_EQ(t.FindEvents(kS1), nullptr);
   EXPECT_EQ(t.FindOps(kS1), nullptr);
 }

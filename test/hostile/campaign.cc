@@ -68,7 +68,8 @@ class Campaign {
     if (plan_.as == Hostile::kConfined) r.path = kOwnPath;
     r.header.cluster = world_.strangers().h().cluster;
     r.client_uuid = Uuid{66, 1};
-    r.client = "mount of the hostile one";
+    // Another name each time, and some are long.
+    r.client = "mount of the hostile one " + std::to_string(result_.sessions) + std::string(result_.sessions % 3 * 2000, 'x');
     for (int tries = 0; tries < 100; ++tries) {
       const auto reply = RunSim(world_.ex(), stub_.OpenSession(r));
       if (reply.ok()) {
@@ -93,6 +94,8 @@ class Campaign {
     if (!HasSessions()) return true;
     RenewRequest renew;
     renew.header = attacker_.ValidHeader(false);
+    renew.unreachable.assign(wave % 7 == 0 ? 65'536 : wave % 13, NodeId(static_cast<uint32_t>(1 + wave % 9)));
+    for (size_t i = 0; i < renew.unreachable.size(); i += 3) renew.unreachable[i] = NodeId(static_cast<uint32_t>(wave + i));
     bool lives = RunSim(world_.ex(), stub_.Renew(renew)).ok();
     if (lives && wave % (4 * kWavesPerRenewal) == 0) {
       PollRequest poll;

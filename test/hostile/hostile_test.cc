@@ -179,6 +179,76 @@ TEST(Hostile, WhatItHasFound) {
   }
 }
 
+// It fills the table of what may be cached with names that do not exist, and acknowledges one event when its time is nearly over.
+TEST(Hostile, ADeafFlooderHoldsNobodyForLong) {
+  MetaServerOptions options;
+  options.max_interests = 4096;
+  HostileWorld w(1, Hostile::kClient, options);
+  HostileClient c(&w);
+  TestClient& root = w.strangers().root();
+  const InodeId open_dir = w.strangers().open_dir(), own_dir = w.strangers().own_dir();
+  TaskScope flood;
+  const auto look = [&](int i) {
+    NameRequest r;
+    r.header = c.Header();
+    r.header.op_seq = OpSeq();
+    r.header.timeout_ns = 300 * kSecond;
+    r.parent = open_dir, r.name = "no" + std::to_string(i);
+    flood.Spawn([](MetaStub* stub, NameRequest name) -> Task<void> { (void)co_await stub->Lookup(std::move(name)); }(&c.stub, std::move(r)));
+  };
+  for (int i = 0; i < 9000; ++i) {
+    look(i);
+    if (i % 100 == 0) w.ex().RunFor(100 * kMillisecond);
+  }
+  w.ex().RunFor(kSecond);
+  const EventQueue* const queued = w.meta().sessions().FindEvents(c.session);
+  ASSERT_NE(queued, nullptr);
+  ASSERT_GT(queued->size(), 4000u);
+  TaskScope calls;
+  uint64_t acked = queued->first() - 1;
+  // Seconds until the call is done, while the flooder lives on.
+  const auto takes = [&](auto task) {
+    bool done = false;
+    calls.Spawn(std::move(task), [&done](auto reply) {
+      EXPECT_TRUE(reply.ok()) << reply.error();
+      done = true;
+    });
+    int64_t seconds = 0;
+    for (; !done && seconds < 400; ++seconds) {
+      RenewRequest renew;
+      renew.header = c.Header();
+      renew.header.op_seq = OpSeq();
+      (void)c.Run(c.stub.Renew(renew));
+      if (seconds % 80 == 79) {
+        PollRequest poll;
+        poll.header = renew.header;
+        poll.header.timeout_ns = kMillisecond;
+        poll.acked_event = acked++;
+        (void)c.Run(c.stub.Poll(poll));
+      }
+      w.ex().RunFor(kSecond);
+    }
+    return seconds;
+  };
+  const auto rename = [&](InodeId dir, const std::string& from, const std::string& to) {
+    RenameRequest r;
+    r.header = root.Mutation();
+    r.header.timeout_ns = 300 * kSecond;
+    r.parent = r.new_parent = dir, r.name = from, r.new_name = to;
+    return w.meta().Rename(std::move(r));
+  };
+  ASSERT_TRUE(root.Make(own_dir, "mine").ok());
+  EXPECT_LE(takes(rename(own_dir, "mine", "mine as well")), 2) << "it has cached nothing there";
+  const int64_t lease_s = w.meta().sessions().lease_ns() / kSecond;
+  NameRequest look_there;
+  look_there.header = root.Header();
+  look_there.header.timeout_ns = 300 * kSecond;
+  look_there.parent = open_dir, look_there.name = "file";
+  EXPECT_LE(takes(w.meta().Lookup(look_there)), lease_s + 2) << "there is room for what others read";
+  EXPECT_LE(takes(rename(open_dir, "file", "no17")), options.answer_timeout_ns / kSecond + 2) << "it is waited for no longer than for who says nothing";
+  EXPECT_FALSE(w.meta().sessions().Exists(c.session));
+}
+
 CampaignResult RunAs(Hostile as, uint64_t requests) {
   CampaignPlan plan;
   plan.seed = 20'261'127;

@@ -60,9 +60,9 @@ std::string HexBytes(std::string_view bytes) {
   return out;
 }
 
-HostileWorld::HostileWorld(uint64_t seed, Hostile as)
+HostileWorld::HostileWorld(uint64_t seed, Hostile as, MetaServerOptions options)
     : as_(as),
-      strangers_(as == Hostile::kConfined ? Client("wn7", kKeyOfStranger) : nullptr, as == Hostile::kConfined ? kReadOnly : ""),
+      strangers_(as == Hostile::kConfined ? Client("wn7", kKeyOfStranger) : nullptr, as == Hostile::kConfined ? kReadOnly : "", std::move(options)),
       verifier_({TestKey()}),
       store_(seed),
       front_(&meta(), &meta(), meta().confined(), [this] { return meta().store(); }),
@@ -325,6 +325,10 @@ std::string HostileWorld::CheckBounds() {
     const auto replies = meta().store()->kv().Scan(static_cast<KvFamily>(Family::kReplies), SessionKey(s), PrefixEnd(SessionKey(s)), most_replies + 1);
     CHECK(replies.ok());
     if (replies->size() > most_replies) return "more than " + std::to_string(most_replies) + " stored replies" + of;
+  }
+  const ReachReports& reach = meta().cluster().reach();
+  if (reach.size() > kMostSessions + 2 + kNodes + 1 || reach.nodes() > reach.size() * kNodes) {
+    return std::to_string(reach.size()) + " reports of " + std::to_string(reach.nodes()) + " nodes that cannot be reached";
   }
   if (Handlers() > kMostHandlers) return std::to_string(Handlers()) + " calls that run";
   return "";

@@ -42,7 +42,7 @@ inline constexpr char kMetaAddress[] = "meta:7424";
 
 class HostileWorld {
  public:
-  explicit HostileWorld(uint64_t seed, Hostile as = Hostile::kClient);
+  explicit HostileWorld(uint64_t seed, Hostile as = Hostile::kClient, MetaServerOptions options = {});
   ~HostileWorld();
   Hostile as() const { return as_; }
 

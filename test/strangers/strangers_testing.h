@@ -53,8 +53,8 @@ class StrangersWorld {
  public:
   // `stranger`: whom his connection proves; null: nobody, as at a server without certificates. `exported`: the line by which he is
   // given kOwnPath, and nothing else; "": he mounts "/" as everybody may.
-  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr, std::string exported = "")
-      : caller_(std::move(stranger)), exported_(std::move(exported)) {
+  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr, std::string exported = "", MetaServerOptions options = {})
+      : h_(1, std::move(options)), caller_(std::move(stranger)), exported_(std::move(exported)) {
     if (caller_ && caller_->role == Role::kClient) stranger_.peer = caller_;
     for (uint64_t n = 1; n <= 5; ++n) {
       nodes_.push_back(std::make_unique<TestNode>(&h_, n));

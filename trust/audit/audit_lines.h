@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/units.h"
-#include "meta/audit/audit_sink.h"
+#include "trust/audit/audit_sink.h"
 
 namespace stria {
 
@@ -75,5 +75,8 @@ class DenialBudget {
   int64_t since_ns_ = INT64_MIN;
   size_t written_ = 0;
 };
+
+// What is written of those that were kept back.
+AuditEntry KeptBackEntry(AuditEntry::Kind kind, const DenialBudget::KeptBack& k);
 
 }  // namespace stria

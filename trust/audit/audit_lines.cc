@@ -1,4 +1,4 @@
-#include "meta/audit/audit_lines.h"
+#include "trust/audit/audit_lines.h"
 
 #include <fmt/format.h>
 #include <time.h>
@@ -122,6 +122,15 @@ std::vector<DenialBudget::KeptBack> DenialBudget::TakeEnded(int64_t now_ns) {
     it = places_.erase(it);
   }
   return out;
+}
+
+AuditEntry KeptBackEntry(AuditEntry::Kind kind, const DenialBudget::KeptBack& k) {
+  AuditEntry e;
+  e.kind = kind;
+  e.address = k.place;
+  e.verb = "(several)";
+  e.outcome = (kind == AuditEntry::Kind::kDenial ? "refused: " : "done: ") + std::to_string(k.count) + " more within a minute, which are not written one by one";
+  return e;
 }
 
 }  // namespace stria

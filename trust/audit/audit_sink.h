@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/error.h"
 #include "trust/identity.h"
 
 namespace stria {
@@ -46,6 +47,11 @@ inline AuditEntry AuditOf(AuditEntry::Kind kind, const Peer* peer, std::string v
   e.arguments = std::move(arguments);
   e.outcome = std::move(outcome);
   return e;
+}
+
+// A call was refused for who asks: a hook for dispatchers (proto/stubs.h). `peer` may be null.
+inline void NoteDenial(AuditSink* audit, const Peer* peer, const std::string& method, const Error& why) {
+  audit->Note(AuditOf(AuditEntry::Kind::kDenial, peer, method, "", "refused: " + why.message));
 }
 
 }  // namespace stria
