@@ -31,6 +31,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.slow_request_ns = file.Duration("slow_request", c.slow_request_ns, 0, kHour);
   c.memory_bytes = file.Size("memory", c.memory_bytes, 16 * kMiB, kTiB);
   c.backup = file.Bool("backup", c.backup);
+  if (file.Has("backup_encrypted")) c.backup_encrypted = file.Bool("backup_encrypted", false);
   c.wake_latency = file.String("wake_latency", c.wake_latency);
   if (const auto latency = ParseWakeLatency(c.wake_latency, ""); !latency.ok()) {
     file.Reject("wake_latency", "must be " + std::string(kWakeLatencyHelp));
@@ -81,6 +82,7 @@ Result<void> CompleteMetaConfig(MetaConfig* config) {
     config->address = *address;
   }
   if (config->ha) RETURN_IF_ERROR(CompleteHaConfig(&*config->ha, config->listen, config->address));
+  config->server.archiver.encrypt = config->backup_encrypted.value_or(config->ha.has_value());
   if (config->trust.empty()) config->trust = TrustDirOf(config->data);
   if (config->admin_socket.empty()) config->admin_socket = config->data + "/admin.sock";
   if (config->admin_socket.front() != '/') return Error(FsError::kInval, "admin_socket is " + config->admin_socket + ": name a whole path");

@@ -35,16 +35,18 @@ struct MetaConfig {
   uint64_t memory_bytes = 512 * kMiB;  // of the store: block cache and write buffers
   Layout layout;         // of a new cluster's root
   bool backup = true;    // of the metadata, kept on data servers
+  // Whether only the master key reads it. Not set: where another metadata server has that key, too, so that the loss of a disk takes both
+  // at once nowhere.
+  std::optional<bool> backup_encrypted;
   std::string wake_latency = "auto";  // common/quick_wake.h
   MetaServerOptions server;
   std::optional<HaConfig> ha;  // none: it is the cluster's only metadata server
 };
 
 // Keys: data, listen, address, cluster_key, trust, certificate_life, authority_overlap, admin_socket, grpc_listen, log_file, log_level,
-// metrics, slow_request, memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
-// settle, drain_failing_disks;
-// [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest; [ha]
-// (ha_config.h).
+// metrics, slow_request, memory, layout, backup, backup_encrypted, wake_latency, root_squash, and the tables [session] lease, remember,
+// answer_timeout; [cluster] suspect, down, out, settle, drain_failing_disks; [repair] tasks, writes_per_node, reads_per_node; [fold] enabled
+// (true unless it says otherwise), age, rest; [ha] (ha_config.h).
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.
 Result<void> CompleteMetaConfig(MetaConfig* config);

@@ -91,6 +91,20 @@ TEST(MetaConfig, TrustLiesWithTheData) {
   EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval);
 }
 
+// A disk that is lost must not take the backup's key with it unless somebody has said that there is a copy.
+TEST(MetaConfig, TheBackupIsEncryptedWhereAnotherHasTheKey) {
+  const auto encrypts = [](const std::string& text) {
+    auto c = From(text);
+    EXPECT_TRUE(c.ok() && CompleteMetaConfig(&*c).ok()) << text;
+    return c->server.archiver.encrypt;
+  };
+  const std::string several = "address = 'pc1'\n[ha]\nmember = 'a'\netcd = ['pc1', 'pc2', 'pc3']";
+  EXPECT_FALSE(encrypts(""));
+  EXPECT_TRUE(encrypts("backup_encrypted = true"));
+  EXPECT_TRUE(encrypts(several));
+  EXPECT_FALSE(encrypts("backup_encrypted = false\n" + several));
+}
+
 TEST(MetaConfig, OneOfSeveralHasThePortAndAddressOfTheServer) {
   auto c = From("listen = '0.0.0.0:7000'\naddress = 'pc1'\n[ha]\nmember = 'a'\netcd = ['pc1', 'pc2', 'pc3']");
   ASSERT_TRUE(c.ok()) << c.error();

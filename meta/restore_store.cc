@@ -44,8 +44,8 @@ void SayList(const char* what, const std::vector<std::string>& lines) {
 }
 
 constexpr char kHowUnproven[] =
-    "put the copy of trust/ of the lost server back, which has the key: what is encrypted nothing else can read. Of objects of releases that "
-    "did not encrypt: look who can have changed the data servers' disks, and say --unproven";
+    "put the copy of trust/ of the lost server back, which has the key: what is encrypted nothing else can read. Of objects that are "
+    "not encrypted: look who can have changed the data servers' disks, and say --unproven";
 
 // A restore that is not proven is one of whoever has had a data server's disks: names, owners, rights, exports, revocations.
 void SayUnproven(uint64_t objects, const std::string& first) {

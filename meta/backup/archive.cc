@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view kMagic = "striaMB1";
 constexpr uint32_t kUnsealedFormat = 1;  // of releases that sealed nothing
-constexpr uint32_t kClearFormat = 2;     // of those that sealed, and did not encrypt
-constexpr uint32_t kFormat = 3;
+constexpr uint32_t kClearFormat = 2;     // sealed, not encrypted
+constexpr uint32_t kFormat = 3;          // sealed and encrypted
 constexpr size_t kHashBytes = 8;
 constexpr size_t kTagBytes = sizeof(PurposeTag);
 constexpr std::string_view kNamePrefix = "meta";
@@ -107,7 +107,7 @@ std::optional<ArchiveName> ParseArchiveName(std::string_view text) {
   return name;
 }
 
-std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal) {
+std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal, bool encrypt) {
   ByteWriter fields;
   fields.U64(head.cluster.hi);
   fields.U64(head.cluster.lo);
@@ -121,10 +121,10 @@ std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const 
   fields.U32(seal.key_id());
   ByteWriter w;
   w.Raw(kMagic);
-  w.U32(kFormat);
+  w.U32(encrypt ? kFormat : kClearFormat);
   w.Str(fields.str());
   const PurposeTag tag = seal.Of(WithBody(w.str(), body));
-  w.Str(seal.Encrypt(tag, std::string(w.str()), body));
+  w.Str(encrypt ? seal.Encrypt(tag, std::string(w.str()), body) : std::string(body));
   w.Raw({reinterpret_cast<const char*>(tag.data()), tag.size()});
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   CHECK(w.size() <= kMaxArchiveBytes, "a backup object is too large");

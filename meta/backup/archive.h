@@ -54,8 +54,8 @@ struct ArchiveHead {
   int64_t wall_ns = 0;  // when it was made
   bool operator==(const ArchiveHead&) const = default;
 };
-// REQUIRES: it fits kMaxArchiveBytes.
-std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal);
+// Sealed; `encrypt`: so that only the metadata server's key reads the body. REQUIRES: it fits kMaxArchiveBytes.
+std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal, bool encrypt = true);
 struct OpenedArchive {
   ArchiveHead head;
   std::string_view body;  // in the bytes that were opened, as all views here; encrypted: "" before Unseal

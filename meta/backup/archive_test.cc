@@ -228,6 +228,21 @@ TEST(Archive, NobodyReadsItWithoutTheKey) {
   EXPECT_LT(same, a.cipher.size() / 4);
 }
 
+// Without the key it is restored on a person's word, so what is not encrypted is sealed all the same.
+TEST(Archive, IsSealedWhereItIsNotEncrypted) {
+  KvBatch batch;
+  batch.Put(1, "a name", "a value");
+  const std::string body = EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(5), 8, batch)});
+  std::string bytes = EncodeArchive(Head(ArchiveKind::kSegment, 5, 5), body, Seal(), false);
+  EXPECT_NE(bytes.find("a value"), std::string::npos);
+  const OpenedArchive opened = OpenArchive(bytes).value();
+  EXPECT_FALSE(opened.encrypted);
+  EXPECT_EQ(opened.body, body);
+  EXPECT_NE(opened.key_id, 0u);
+  EXPECT_EQ(Unseal(opened, Seal())->body, body);
+  EXPECT_EQ(DecodeSegment(opened)->size(), 1u);
+}
+
 TEST(Archive, SegmentsReadBack) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Random rng(seed);

@@ -132,7 +132,7 @@ Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t wa
   head.name.walk = walk;
   head.name.last = last;
   head.wall_ns = Wall();
-  return {head.name, Buffer::FromString(EncodeArchive(head, body, *env_.seal)), {}};
+  return {head.name, Buffer::FromString(EncodeArchive(head, body, *env_.seal, options_.encrypt)), {}};
 }
 
 Task<Result<void>> Archiver::PutOn(NodeId node, const Outgoing* o) {

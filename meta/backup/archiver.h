@@ -43,6 +43,7 @@ struct ArchiverOptions {
   int64_t retry_ns = 1 * kSecond;
   int64_t call_timeout_ns = 10 * kSecond;
   size_t tape_bytes = kMaxTapeBytes;
+  bool encrypt = false;  // then nothing is restored without the cluster's master key
 };
 
 struct BackupNode {
