@@ -82,8 +82,7 @@ void Shape(StatusReply* r) {
   r->files = r->directories = r->stripes = r->live_bytes = r->degraded_stripes = r->thin_stripes = 7;
   r->advice = {{1, "Node n1 is heard, but client wn9 cannot reach it.", ""}};
   r->sessions.resize(2);
-  r->sessions[0].id = kConfined;
-  r->sessions[1].id = kFree;
+  r->sessions[0].id = kConfined, r->sessions[1].id = kFree;
 }
 
 class FakeMeta final : public MetaService {
