@@ -364,6 +364,23 @@ TEST_F(MetaTokenTest, IsForOneMachineOnce) {
   EXPECT_FALSE(Join(key, "m4").ok());
 }
 
+// Exports and trusted roots go by names: a token for many machines says which ones.
+TEST_F(MetaTokenTest, OneForManySaysWhichNamesTheyMayHave) {
+  MakeTokenRequest r;
+  const JoinVerifier v = VerifierOf(secret);
+  r.verifier.assign(v.begin(), v.end());
+  r.role = Role::kClient;
+  r.uses = 500;
+  Says(RunSim(ex, room->MakeToken(r)).error(), FsError::kInval, "--names 'wn*'");
+  r.names = "wn*";
+  EXPECT_EQ(RunSim(ex, room->MakeToken(r)).value().token.names, "wn*");
+  EXPECT_EQ(room->ListTokens().tokens.at(0).names, "wn*");
+  EXPECT_TRUE(Join(PrivateKey::Make(), "wn1").ok());
+  Says(Join(PrivateKey::Make(), "trusted1").error(), FsError::kAccess, "is for machines called wn*, not for trusted1");
+  EXPECT_FALSE(Join(PrivateKey::Make(), "wn1").ok()) << "somebody has it";
+  EXPECT_TRUE(Join(PrivateKey::Make(), "wn2").ok());
+}
+
 TEST_F(MetaTokenTest, NamesOneMachine) {
   MakeTokenRequest r;
   const JoinVerifier v = VerifierOf(secret);

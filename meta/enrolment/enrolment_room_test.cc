@@ -126,24 +126,6 @@ class EnrolmentRoomTest : public CoreTest, public AuditSink {
   std::vector<Sha256Hash> ended;  // keys
 };
 
-// Exports and trusted roots go by names: a token for many says which ones.
-TEST_F(EnrolmentRoomTest, ATokenForManySaysWhichNamesTheyMayHave) {
-  MakeTokenRequest r = Token(Role::kClient, "", 500);
-  r.names = "";
-  const auto refused = RunSim(ex, room->MakeToken(r));
-  EXPECT_EQ(refused.code(), FsError::kInval);
-  EXPECT_NE(refused.error().message.find("--names 'wn*'"), std::string::npos) << refused.error();
-  r.names = "wn*";
-  EXPECT_EQ(Make(r).token.names, "wn*");
-  PowerCut();
-  EXPECT_EQ(room->ListTokens().tokens.at(0).names, "wn*");
-  EXPECT_TRUE(Join("wn1").ok());
-  const auto other = Join("trusted1");
-  EXPECT_NE(other.error().message.find("is for machines called wn*, not for trusted1"), std::string::npos) << other.error();
-  EXPECT_FALSE(Join("wn1").ok()) << "somebody has it";
-  EXPECT_TRUE(Join("wn2").ok());
-}
-
 TEST_F(EnrolmentRoomTest, AMachineJoinsAndIsKnownAfterAPowerCut) {
   const MakeTokenReply token = Make(Token(Role::kData, "n6"));
   EXPECT_EQ(token.authority, HexOf(authority->certificate().hash()));
