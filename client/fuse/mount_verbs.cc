@@ -70,6 +70,8 @@ int RemountMount(const MountConfig& config) {
       if (f.option == option) flags |= f.flag;
     }
   }
+  // Where a remount names no kind of access times, the kernel keeps the one that there is.
+  if ((flags & MS_NOATIME) == 0) flags |= MS_RELATIME;
   if (mount(nullptr, mountpoint.c_str(), nullptr, flags, nullptr) != 0) return Failed(WhyNot(errno, mountpoint));
   const MountFlags wanted{(flags & MS_SYNCHRONOUS) != 0, (flags & MS_NOATIME) != 0, (flags & MS_RDONLY) != 0};
   return Heeded(mountpoint, MountFlags::Of(*mount_before), wanted);
