@@ -123,6 +123,10 @@ def device_of(disk):
     return pathlib.Path(next(line.split()[0] for line in pathlib.Path("/proc/mounts").read_text().splitlines() if line.split()[1] == str(disk.path)))
 
 
+def loop_devices(image):
+    return subprocess.run(["losetup", "-j", image], capture_output=True, text=True, timeout=60).stdout
+
+
 def read_only(disk):
     fault = pathlib.Path("/sys/fs/ext4") / device_of(disk).name / "trigger_fs_error"
     if not os.access(fault, os.W_OK) or os.statvfs("/sys").f_flag & os.ST_RDONLY:
@@ -150,6 +154,8 @@ def read_only(disk):
         c.end_own("meta")
         refused(c, arguments, "is on a file system that can only be read: mount it for writing")
         disk.off()
+        # As long as a mount namespace of somebody else has a copy of the mount, the filesystem stays as it is.
+        wait_for("nobody has it mounted", lambda: not loop_devices(disk.image), 60)
         subprocess.run(["e2fsck", "-fy", disk.image], check=False, capture_output=True, timeout=60)
         disk.on()
         c.start("meta")
