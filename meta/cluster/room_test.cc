@@ -178,15 +178,16 @@ TEST_F(RoomTest, ANodeThatOthersCannotReachIsTold) {
   ASSERT_TRUE(Register(1, {Disk(1)}).ok());
   ASSERT_TRUE(Register(2, {Disk(2)}).ok());
   EXPECT_EQ(Told(), "");
-  c_.reach().Report("mount /data on pc9", {kN2}, kWall + now_);
+  const ReachReports::Who mount{SessionId(7), "client pc9", "mount /data on pc9"}, node{SessionId(), "node n1", "node n1"};
+  c_.reach().Report(mount, {kN2}, kWall + now_);
   EXPECT_EQ(Told(), "1 Node n2 is heard, but mount /data on pc9 cannot reach it at host:2; they read and write without it.\n");
-  c_.reach().Report("node n1", {kN2}, kWall + now_);
+  c_.reach().Report(node, {kN2}, kWall + now_);
   EXPECT_NE(Told().find("mount /data on pc9 and 1 other cannot"), std::string::npos) << Told();
-  c_.reach().Report("mount /data on pc9", {}, kWall + now_);
+  c_.reach().Report(mount, {}, kWall + now_);
   EXPECT_NE(Told().find("but node n1 cannot"), std::string::npos) << Told();
   Pass(31, {kN1, kN2});
   EXPECT_EQ(Told(), "") << "nobody says so any more";
-  c_.reach().Report("node n1", {kN2}, kWall + now_);
+  c_.reach().Report(node, {kN2}, kWall + now_);
   Pass(4, {kN1});
   EXPECT_EQ(Told(), "") << "it is not heard here either, which is told anyway";
 }

@@ -203,7 +203,10 @@ TEST_F(WidenTest, ASourceThatIsDamagedIsRebuiltFirst) {
     return rebuilt >= 2;
   }));
   EXPECT_EQ(Status().narrow_stripes, 2u);
-  for (auto& n : nodes) n->widen_result = FsError::kOk;
+  for (auto& n : nodes) {
+    n->widen_result = FsError::kOk;
+    n->on_check = [](const CheckWork&) { return FsError::kOk; };
+  }
   EXPECT_TRUE(Becomes([&] { return Status().narrow_stripes == 0 && Status().garbage_shards == 0; }, 120));
   EXPECT_TRUE(h.Fsck().empty());
 }

@@ -123,6 +123,8 @@ void Attacker::AddPlausible() {
     r.open = r.type == FileType::kFile;
     return Text(Encode(r));
   });
+  // What a client that may only read one directory is shown.
+  like(meta + "Lookup", [this] { return Text(Encode(NameRequest{ValidHeader(true), world_->strangers().own_dir(), rng_.OneIn(2) ? "mine" : One(names_), {}})); });
   like(meta + "Unlink", [this] { return Text(Encode(NameRequest{ValidHeader(true), world_->strangers().own_dir(), kMade + std::to_string(rng_.Below(kMostMade)), {}})); });
   like(meta + "Rename", [this] {
     RenameRequest r;

@@ -175,6 +175,10 @@ bool IsAbout(StrangersWorld& w, const std::string& node, const Req& r) {
   if constexpr (std::is_same_v<Req, ReportShardRequest>) {
     for (const StripeInfo& s : w.handles().stripes) {
       if (s.id == r.stripe && has(s.columns[r.column].target)) return true;
+      if (r.stripe) continue;  // as its scrub says it: by the shard alone
+      for (const Column& c : s.columns) {
+        if (c.shard == r.shard && has(c.target)) return true;
+      }
     }
   } else {
     if constexpr (requires { { r.node } -> std::convertible_to<NodeId>; }) {
