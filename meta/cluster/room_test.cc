@@ -182,7 +182,7 @@ TEST_F(RoomTest, ANodeThatOthersCannotReachIsTold) {
   c_.reach().Report(mount, {kN2}, kWall + now_);
   EXPECT_EQ(Told(), "1 Node n2 is heard, but mount /data on pc9 cannot reach it at host:2; they read and write without it.\n");
   c_.reach().Report(node, {kN2}, kWall + now_);
-  EXPECT_NE(Told().find("mount /data on pc9 and 1 other cannot"), std::string::npos) << Told();
+  EXPECT_NE(Told().find("node n1 and 1 other cannot"), std::string::npos) << Told();
   c_.reach().Report(mount, {}, kWall + now_);
   EXPECT_NE(Told().find("but node n1 cannot"), std::string::npos) << Told();
   Pass(31, {kN1, kN2});

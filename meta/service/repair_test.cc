@@ -429,7 +429,8 @@ TEST_F(RepairTest, StatusIsForWhomItConcerns) {
   const StatusReply client = as(Role::kClient, 0);
   EXPECT_TRUE(client.lost_files.empty());
   EXPECT_TRUE(client.sessions.empty()) << "others'";
-  EXPECT_EQ(client.lost_stripes, admin.lost_stripes);
+  EXPECT_GT(admin.lost_stripes, 0u);
+  EXPECT_EQ(client.lost_stripes, 0u) << "others' files are none of its business";
   EXPECT_EQ(client.map.nodes, admin.map.nodes);
   // A monitor sees how far work is, and orders nothing.
   UpkeepRequest order;

@@ -7,6 +7,7 @@ import sys
 # What a key without a default of its own shows.
 EXAMPLES = {
     "cluster_key": '"/etc/stria/cluster.key"',
+    "backup_encrypted": "true",
     "trust": '"/srv/stria-meta/trust"',
     "admin_socket": '"/run/stria/meta.sock"',
     "node_name": '"n3"',
