@@ -11,8 +11,7 @@
 namespace stria {
 namespace {
 
-constexpr char kBinding[] = "thirty-two bytes of a connection";
-constexpr char kOtherBinding[] = "and those of another connection.";
+constexpr char kBinding[] = "thirty-two bytes of a connection", kOtherBinding[] = "and those of another connection.";
 constexpr char kFrom[] = "10.3.0.7:40112";
 
 class FakeKeeper final : public AuthorityKeeper {
