@@ -87,10 +87,6 @@ echo fine
 """
 
 
-def can_boot():
-    return subprocess.run(["systemd-nspawn", "--version"], capture_output=True, check=False).returncode == 0
-
-
 def write_units(root):
     system = root / "etc/systemd/system"
     (system / f"{PROBE}.service").write_text(UNIT)

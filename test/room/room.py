@@ -34,7 +34,7 @@ class Room:
         self.dir, self.lower, self.seed = pathlib.Path(what["dir"]), pathlib.Path(what["lower"]), what["seed"]
         self.logs = self.dir / "log"
         self.logs.mkdir()
-        self.shape = plan.SHORT if what["short"] else plan.LONG
+        self.shape = getattr(plan, what["shape"])
         self.debs = {package: pathlib.Path(deb) for package, deb in what["debs"].items()}
         self.old = {package: pathlib.Path(deb) for package, deb in what["old"].items()}
         self.hosts = {name: f"{NETWORK}.{i}" for i, name in enumerate(self.shape.names, 1)}

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).parent
+TOP = next(p for p in pathlib.Path(__file__).resolve().parents if (p / "WORKSPACE").exists())
 sys.path.insert(0, str(HERE))
 
 import built  # noqa: E402
@@ -134,6 +135,28 @@ class Plans(unittest.TestCase):
         order = plan.upgrade_order(["pc1", "pc2"])
         self.assertEqual(order, [("pc1", "stria-meta"), ("pc1", "stria-data"), ("pc2", "stria-data"), ("pc1", "stria-client"), ("pc2", "stria-client"),
                                  (plan.CLIENT, "stria-client")])
+
+
+class FirstHour(unittest.TestCase):
+    def test_the_documented_commands(self):
+        text = (TOP / "docs/operations.md").read_text()
+        commands = plan.first_hour(text, plan.FIRST_HOUR)
+        names = [*plan.FIRST_HOUR.servers, plan.CLIENT]
+        self.assertEqual(len(names), 5)
+        self.assertEqual({name for name, _ in commands}, set(names))
+        for name in names:
+            own = [command for who, command in commands if who == name]
+            self.assertTrue(own[0].startswith("apt install ./stria-"), own)
+            self.assertLessEqual(len(own) - 1, 3)
+        self.assertEqual([command for _, command in commands if plan.copies_by_hand(command)], [])
+        self.assertIn(("n2", "stria join - --disk /srv/d1 --disk /srv/d2"), commands)
+        self.assertEqual(commands[-1], (plan.CLIENT, "mkdir -p /data && mount -t fuse.stria pc1:/ /data"))
+        with self.assertRaises(ValueError):
+            plan.first_hour(text.replace("n3#  stria", "n4#  stria"), plan.FIRST_HOUR)
+
+    def test_copies(self):
+        for command in ("scp -p pc1:/etc/stria/cluster.key /etc/stria", "stria token make | ssh n3 stria join -", "mkdir -p /x && cp a /x"):
+            self.assertTrue(plan.copies_by_hand(command), command)
 
 
 class Ledgers(unittest.TestCase):

@@ -54,17 +54,26 @@ def this_machine():
     return pathlib.Path("/")
 
 
-def fresh(debs, directory, say):
-    """Debian as the mirror has it, with what the packages need; kept for the next time."""
+# What apt would download for the packages is downloaded already: a PC of the room reaches no mirror.
+DOWNLOADS = ["--skip=cleanup/apt", "--customize-hook=mkdir $1/stria-debs", "--customize-hook=copy-in {debs} /stria-debs",
+             "--customize-hook=chroot $1 sh -c 'apt-get install -y --download-only --install-recommends /stria-debs/*.deb'", "--customize-hook=rm -r $1/stria-debs"]
+
+
+def fresh(debs, directory, say, by_apt):
+    """Debian as the mirror has it, with what the packages need; kept for the next time. `by_apt`: what they need is only downloaded."""
     depends = [subprocess.run(["dpkg-deb", "--field", deb, "Depends"], stdout=subprocess.PIPE, text=True, check=True).stdout for deb in debs.values()]
-    include = sorted({*ALWAYS, *names_needed(",".join(depends))})
-    tar = CACHE / f"room-root-{hashlib.sha256(' '.join(include).encode()).hexdigest()[:12]}.tar"
+    needed = names_needed(",".join(depends))
+    include = sorted({*ALWAYS, *([] if by_apt else needed)})
+    hooks = [hook.format(debs=" ".join(str(deb.resolve()) for deb in debs.values())) for hook in DOWNLOADS] if by_apt else []
+    made_of = " ".join([*include, *([*DOWNLOADS, *sorted(needed)] if by_apt else [])])
+    tar = CACHE / f"room-root-{hashlib.sha256(made_of.encode()).hexdigest()[:12]}.tar"
     if not tar.exists():
         say(f"a fresh {SUITE} is made; the next run takes it from {tar}")
         CACHE.mkdir(parents=True, exist_ok=True)
         sources = [p for p in (pathlib.Path("/etc/apt/sources.list.d/debian.sources"), pathlib.Path("/etc/apt/sources.list")) if p.exists()]
         made = tar.with_suffix(".new")
-        done = subprocess.run(["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(include)}", SUITE, made, *sources[:1]],
+        done = subprocess.run(["mmdebstrap", "--variant=minbase", "--format=tar", f"--include={','.join(include)}", *hooks, SUITE, made,
+                               *sources[:1]],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise NotHere(f"mmdebstrap failed: {done.stdout[-1000:]}")
@@ -75,10 +84,11 @@ def fresh(debs, directory, say):
     return root
 
 
-def lower(kind, debs, directory, say):
-    """The directory below all roots. `kind`: here, fresh, or "" for fresh where mmdebstrap is."""
+def lower(kind, debs, directory, say, by_apt=False):
+    """The directory below all roots. `kind`: here, fresh, or "" for fresh where mmdebstrap is. `by_apt`: packages are installed there by apt, with what they
+    need (here: of what they need this machine has all)."""
     if kind == "fresh" and not shutil.which("mmdebstrap"):
         raise NotHere("mmdebstrap is not installed: apt-get install mmdebstrap, or say --root here")
     if kind == "fresh" or (kind == "" and shutil.which("mmdebstrap")):
-        return fresh(debs, directory, say)
+        return fresh(debs, directory, say, by_apt)
     return this_machine()
