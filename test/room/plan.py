@@ -47,7 +47,7 @@ def first_hour(text, shape):
         raise ValueError("docs/operations.md, \"Installing\", has other PCs now: plan.py has to be taught which")
     out = [(name, command) for who, names in pcs.items() for name in names for w, command in commands if w == who]
     own = {"stria cluster init": f"stria cluster init --layout {shape.layout}",
-           "stria token make --role client --uses 50": "stria token make --role client --trusted-root"}
+           "stria token make --role client --uses 50 --names 'wn*'": "stria token make --role client --trusted-root"}
     if not set(own) <= {command for _, command in out}:
         raise ValueError("docs/operations.md, \"Installing\", has other commands now: plan.py has to be taught which")
     return [(name, own.get(command, command)) for name, command in out]
