@@ -97,7 +97,7 @@ TEST_F(TrustVerbsTest, ATokenIsTheOnlyLineOfItsOutput) {
   EXPECT_EQ(seen.verifier, std::string(verifier.begin(), verifier.end()));
   EXPECT_NE(err_.str().find("stria join -"), std::string::npos);
   EXPECT_EQ(err_.str().find(line.substr(line.rfind(':'))), std::string::npos) << "what is said of it does not have the secret";
-  ASSERT_EQ(Run("token make --role client --uses 500 --names 'wn*' --network 10.3.0.0/16 --network fd00::/8 --trusted-root --address 10.0.0.1 --json"), 0) << err_.str();
+  ASSERT_EQ(Run("token make --role client --uses 500 --names wn* --network 10.3.0.0/16 --network fd00::/8 --trusted-root --address 10.0.0.1 --json"), 0) << err_.str();
   EXPECT_EQ(seen.uses, 500u);
   EXPECT_EQ(seen.names, "wn*");
   EXPECT_EQ(seen.networks, (std::vector<std::string>{"10.3.0.0/16", "fd00::/8"}));
