@@ -107,12 +107,16 @@ class PreparedLogs::Log {
     return IsWanted();
   }
   void Prepare() {
+    uint64_t written = 0;
     {
       std::lock_guard<std::mutex> lock(mu_);
       if (!IsWanted()) return;
+      written = written_;
       from_ = std::max(prepared_, AlignUp(written_ + kRoomBytes, kPageBytes));
       preparing_ = true;
     }
+    // What is written before the zeros has its place, too, when others take the rest of the disk. (Where that cannot be, it has not.)
+    (void)::fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(written), static_cast<off_t>(from_ - written));
     const bool done = WriteZeros(from_, kPreparedLogBytes);
     std::lock_guard<std::mutex> lock(mu_);
     preparing_ = false;

@@ -354,6 +354,7 @@ Result<std::unique_ptr<RocksKv>> RocksKv::Open(const std::string& path,
   CHECK(!families.empty() && families.size() <= 256, "1 to 256 families");
   auto db = std::make_unique<Db>(path, families.size());
   RETURN_IF_ERROR(db->Open(families, options));
+  if (options.prepare_log) db->PrepareLog();  // something else may take all room before the first sync
   return std::unique_ptr<RocksKv>(new RocksKv(std::move(db), sync_pool));
 }
 
