@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 
+#include "common/notify.h"
 #include "common/temp_dir.h"
 
 namespace stria {
@@ -110,6 +111,17 @@ TEST(DaemonFrame, TellsWhenItServesAndWhenItStops) {
   TestDaemon d;
   EXPECT_EQ(d.Run(d.ServeAndStop()), 0);
   EXPECT_EQ(systemd.Heard(), "READY=1;STOPPING=1;");
+}
+
+TEST(DaemonFrame, WaitsForNobodyWhoDoesNotListen) {
+  Systemd systemd;
+  for (int i = 0; i < 10'000; ++i) TellAlive();  // many more than the socket takes
+  TellStatus("well");
+  std::string heard = systemd.Heard();
+  EXPECT_TRUE(heard.starts_with("WATCHDOG=1;WATCHDOG=1;")) << heard;
+  EXPECT_FALSE(systemd.HasHeard("STATUS")) << "there was no room for it";
+  TellAlive();
+  EXPECT_EQ(systemd.Heard(), heard + "WATCHDOG=1;");
 }
 
 TEST(DaemonFrame, GivesSignsOfLifeAndSaysHowItIs) {

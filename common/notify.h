@@ -1,4 +1,5 @@
-// What systemd is told, if it started the program and listens ($NOTIFY_SOCKET). Any thread.
+// What systemd is told, if it started the program and listens ($NOTIFY_SOCKET). Any thread. If it does not read what it was told, a
+// call gives up: TellStatus and TellAlive at once, the others within two seconds.
 #pragma once
 
 #include <cstdint>
