@@ -292,8 +292,10 @@ FuseAdapter::Moving::Moving(FuseAdapter* adapter, InodeId dir, const std::string
 }
 
 Task<void> FuseAdapter::Moving::Done(uint32_t thread) {
-  if (FuseKernelCache* names = adapter_->options_.names) co_await names->WaitToMove(key_.first, key_.second);
-  if (adapter_->moves_.IsMoving(key_.first, key_.second)) adapter_->moves_.Answered(key_.first, key_.second, thread);
+  FuseKernelCache* const names = adapter_->options_.names;
+  if (names) co_await names->WaitToMove(key_.first, key_.second);
+  if (!adapter_->moves_.IsMoving(key_.first, key_.second)) co_return;
+  adapter_->moves_.Answered(key_.first, key_.second, thread, names->BelievedTo(key_.first, key_.second));
 }
 
 Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode) {

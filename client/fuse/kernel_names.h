@@ -9,8 +9,8 @@
 // for the old name before it has moved its own entry. The answer "not there" would end the directory wherever it is now
 // (linux-fsdevel, "namei: fix revalidate vs. rename race"). So during the rename the mount answers that the old name is there
 // (FuseAdapter::Moving). It answers the rename when the kernel believes the name for long enough, or has not asked for it
-// lately (MayMove). After that answer a LOOKUP of the old name waits until the renaming thread has moved it (name_moves.h). A
-// client that changes such a name on another mount waits until this kernel surely does not believe it any more (Until).
+// lately (MayMove). After that answer a LOOKUP of the old name waits until the renaming thread has moved it, and one that began before
+// is told what the kernel had (name_moves.h). A client that changes such a name on another mount waits until this kernel surely does not believe it any more (Until).
 //
 // Bounded: at most kMaxNames; beyond that no name is known for sure. Not thread-safe.
 #pragma once
@@ -52,6 +52,7 @@ class KernelNames {
   // The kernel counts from when the thread that asked takes the answer, which may have to wait for a processor, and in
   // jiffies.
   static constexpr int64_t kLateNs = 80 * kMillisecond;
+  static constexpr int64_t kJiffyNs = 10 * kMillisecond;  // the longest that there is
 
   // Before the reply that says so.
   void Given(InodeId dir, std::string_view name, uint64_t node, const KernelInodes& inodes) {
@@ -77,6 +78,8 @@ class KernelNames {
     const auto it = names_.find(Key(dir, name));
     return it == names_.end() ? 0 : it->second.until_ns;
   }
+  // Until then it surely is.
+  int64_t BelievedTo(InodeId dir, std::string_view name) const { return Until(dir, name) - kLateNs - kJiffyNs; }
   // Whether a rename of it may be answered now.
   bool MayMove(InodeId dir, std::string_view name, int64_t now_ns) const {
     const int64_t believed_to_ns = Until(dir, name) - kLateNs;

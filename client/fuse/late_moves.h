@@ -6,6 +6,10 @@
 // renames is surely past it: it waits for something else, it is gone, it is the one that asks, or it has had a processor for
 // kTailNs since. (A new LOOKUP of the old name, which holds a lock that the renaming thread needs, cannot begin before it is.)
 //
+// Even then "not there" ends the directory if the LOOKUP asks about the entry that has been moved since. The kernel does not ask about
+// an entry whose name it believes: a LOOKUP that comes meanwhile is for the name alone, after the move. A later one may be of either
+// kind (MayAskOfEntry).
+//
 // A thread that /proc does not show counts as past it. Executor's thread only.
 #pragma once
 
@@ -35,13 +39,20 @@ class LateMoves {
 
   explicit LateMoves(Look look) : look_(std::move(look)) {}
 
-  // Before the answer to `thread` that it has renamed (dir, name): it still waits for that.
-  void Answered(InodeId dir, std::string name, uint32_t thread, int64_t now_ns) {
+  // Before the answer to `thread` that it has renamed (dir, name): it still waits for that. Until `believed_ns` the kernel surely
+  // believes its entry.
+  void Answered(InodeId dir, std::string name, uint32_t thread, int64_t now_ns, int64_t believed_ns = 0) {
     const std::optional<ThreadRun> run = look_(thread);
     if (!run) return;
     std::erase_if(moves_, [now_ns](const Move& m) { return m.until_ns <= now_ns; });
     if (moves_.size() >= kMost) moves_.erase(moves_.begin());
-    moves_.push_back({dir, std::move(name), thread, run->processor_ns, now_ns + kLongestNs});
+    moves_.push_back({dir, std::move(name), thread, run->processor_ns, now_ns + kLongestNs, believed_ns});
+  }
+  // Whether a LOOKUP of that name that comes now may ask about the entry that is moved, or was just now.
+  bool MayAskOfEntry(InodeId dir, const std::string& name, uint32_t thread, int64_t now_ns) {
+    return MayCome(dir, name, thread, now_ns) && std::any_of(moves_.begin(), moves_.end(), [&](const Move& m) {
+      return m.dir == dir && m.name == name && now_ns >= m.believed_ns;
+    });
   }
   // Whether the kernel may still have to move that name, as `thread` asks for it.
   bool MayCome(InodeId dir, const std::string& name, uint32_t thread, int64_t now_ns) {
@@ -59,6 +70,7 @@ class LateMoves {
     uint32_t thread = 0;
     int64_t processor_ns = 0;  // that it had had before
     int64_t until_ns = 0;
+    int64_t believed_ns = 0;
   };
   bool IsPast(const Move& move) const {
     const std::optional<ThreadRun> run = look_(move.thread);

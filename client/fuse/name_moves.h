@@ -2,8 +2,12 @@
 //
 // From the request to rename on, the kernel believes in the old name until the renaming thread has moved its entry, some time after the
 // answer (late_moves.h). A LOOKUP of it meanwhile is told what the kernel has under that name; one that comes after the answer waits until
-// the thread is surely past that; and an answer that was found before or during a rename is found again. All of that is decided here, in
-// Ask: whoever answers a LOOKUP asks through it.
+// the thread is surely past that. All of that is decided here, in Ask: whoever answers a LOOKUP asks through it.
+//
+// A LOOKUP that the kernel began before the rename asks about the entry that is moved then. The answer that the name is gone, or leads
+// elsewhere, would end that entry where it is now, with what is mounted below. So the answer is what the kernel had, which was so when it
+// asked. A LOOKUP that comes after the answer, when the kernel does not believe the name any more, may ask about that entry or about the
+// name: it fails with ENOMEM, which says nothing of either.
 //
 // Executor's thread only.
 #pragma once
@@ -12,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,37 +33,62 @@ class NameMoves {
   NameMoves(Executor* executor, LateMoves::Look look) : executor_(executor), late_(std::move(look)) {}
 
   // The kernel is renaming (dir, name), under which it has `ino`, and has not moved it until End.
-  void Begin(InodeId dir, const std::string& name, InodeId ino) { moving_.emplace(std::pair(dir, name), ino); }
+  void Begin(InodeId dir, const std::string& name, InodeId ino) {
+    moving_.emplace(std::pair(dir, name), ino);
+    const auto [first, last] = asking_->equal_range({dir, name});
+    for (auto it = first; it != last; ++it) *it->second = ino;
+  }
   bool IsMoving(InodeId dir, const std::string& name) const { return moving_.contains({dir, name}); }
-  // Before the answer to `thread` that it is renamed.
-  void Answered(InodeId dir, const std::string& name, uint32_t thread) { late_.Answered(dir, name, thread, executor_->NowNs()); }
+  // Before the answer to `thread` that it is renamed. Until `believed_ns` the kernel surely asks for no entry of that name.
+  void Answered(InodeId dir, const std::string& name, uint32_t thread, int64_t believed_ns = 0) {
+    late_.Answered(dir, name, thread, executor_->NowNs(), believed_ns);
+  }
   void End(InodeId dir, const std::string& name) { moving_.erase({dir, name}); }
 
   template <class T>
   struct Answer {
-    InodeId moving;          // what the kernel has under the name that it is renaming; none: as `found` says
-    std::optional<T> found;  // what `find` gave last; none while the name is moving
+    InodeId moving;          // what the kernel has under the name that it is renaming; none: as `had` or `found` say
+    InodeId had;             // what it had under the name, and has moved since it asked
+    std::optional<T> found;  // what `find` gave last; none if one of these is
+    bool unsure = false;     // the kernel may ask about the name, or about the entry that it moves: no answer fits both
   };
   // What `thread` is to be told of (dir, name). `find` finds whither it leads; it may be asked several times, and is alive until the end.
   template <class T>
   Task<Answer<T>> Ask(InodeId dir, std::string name, uint32_t thread, std::function<Task<T>()> find) {
     Answer<T> answer;
+    answer.unsure = late_.MayAskOfEntry(dir, name, thread, executor_->NowNs());
+    const Asking asking(asking_, {dir, name}, &answer.had);
     do {
-      for (int64_t pause_ns = LateMoves::kFirstPauseNs; MayCome(dir, name, thread);) {
+      for (int64_t pause_ns = LateMoves::kFirstPauseNs; !answer.had && MayCome(dir, name, thread);) {
         co_await Sleep(pause_ns);
         pause_ns = std::min(2 * pause_ns, LateMoves::kLongestPauseNs);
       }
       answer.moving = From(dir, name);
-      if (answer.moving) {
+      if (answer.moving || answer.had) {
         answer.found.reset();
         break;
       }
       answer.found = co_await find();
-    } while (From(dir, name) || MayCome(dir, name, thread));  // since it has begun
+    } while (From(dir, name) || answer.had || MayCome(dir, name, thread));  // since it has begun
+    if (answer.moving) answer.had = InodeId();
     co_return answer;
   }
 
  private:
+  using Key = std::pair<InodeId, std::string>;
+  using AllAsking = std::multimap<Key, InodeId*>;
+  // While it lives, a LOOKUP is under way, which hears in `had` of a rename that begins.
+  class Asking {
+   public:
+    Asking(std::shared_ptr<AllAsking> all, Key key, InodeId* had) : all_(std::move(all)), at_(all_->emplace(std::move(key), had)) {}
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    ~Asking() { all_->erase(at_); }
+
+   private:
+    const std::shared_ptr<AllAsking> all_;  // a LOOKUP that hangs may end after the mount
+    const AllAsking::iterator at_;
+  };
   InodeId From(InodeId dir, const std::string& name) const {
     if (moving_.empty()) return InodeId();
     const auto it = moving_.find({dir, name});
@@ -67,7 +97,8 @@ class NameMoves {
   bool MayCome(InodeId dir, const std::string& name, uint32_t thread) { return late_.MayCome(dir, name, thread, executor_->NowNs()); }
 
   Executor* const executor_;
-  std::map<std::pair<InodeId, std::string>, InodeId> moving_;
+  std::map<Key, InodeId> moving_;
+  const std::shared_ptr<AllAsking> asking_ = std::make_shared<AllAsking>();
   LateMoves late_;
 };
 

@@ -92,18 +92,37 @@ TEST_F(NameMovesTest, ARenameThatBeginsMeanwhileCounts) {
   EXPECT_FALSE(answer_->found) << "that was out of date";
 }
 
-TEST_F(NameMovesTest, OneThatIsAnsweredMeanwhileIsWaitedForAndItIsFoundAgain) {
+// The kernel asks about the entry that it has moved since: the answer that the old name is gone would end it where it is now.
+TEST_F(NameMovesTest, OneThatIsAnsweredMeanwhileCountsToo) {
   Ask();
   EXPECT_EQ(finds_, 1);
   moves_.Begin(kDir, "a", kMoved);
   RenameIsAnswered();
-  ex_.RunFor(kSecond);
-  EXPECT_FALSE(answer_);
-  EXPECT_EQ(finds_, 1);
   mover_.processor_ns += LateMoves::kTailNs + 1;
-  ex_.RunFor(2 * LateMoves::kLongestPauseNs + kFindNs);
+  ex_.RunFor(kFindNs);
   ASSERT_TRUE(answer_);
-  EXPECT_EQ(answer_->found, 2);
+  EXPECT_EQ(answer_->had, kMoved);
+  EXPECT_FALSE(answer_->moving) << "it has another name by now";
+  EXPECT_FALSE(answer_->found);
+}
+
+TEST_F(NameMovesTest, ALookupOfANameThatIsNotBelievedAnyMoreMayAskAboutTheEntryThatIsMoved) {
+  for (const bool believed : {true, false}) {
+    moves_.Begin(kDir, "a", kMoved);
+    moves_.Answered(kDir, "a", kMover, believed ? ex_.NowNs() + kMillisecond : ex_.NowNs());
+    moves_.End(kDir, "a");
+    mover_.runnable = true;
+    Ask();
+    mover_.processor_ns += LateMoves::kTailNs + 1;
+    ex_.RunFor(2 * LateMoves::kLongestPauseNs + kFindNs);
+    ASSERT_TRUE(answer_);
+    EXPECT_EQ(answer_->unsure, !believed);
+    EXPECT_TRUE(answer_->found);
+  }
+  Ask();
+  ex_.RunFor(kFindNs);
+  ASSERT_TRUE(answer_);
+  EXPECT_FALSE(answer_->unsure) << "the kernel has moved it by now";
 }
 
 }  // namespace

@@ -56,10 +56,15 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
     return missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name);
   });
-  if (answer.moving) {
-    const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving);
-    if (now.ok()) a.Named(parent, name, now->attr);
-    r->Entry(now, false, now.ok() ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
+  if (answer.unsure) {
+    r->Fail(FsError::kNoMem);
+    co_return;
+  }
+  if (answer.moving || answer.had) {
+    const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving ? answer.moving : answer.had);
+    const bool there = now.ok() && answer.moving;  // the kernel has it by that name
+    if (there) a.Named(parent, name, now->attr);
+    r->Entry(now, false, there ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
     co_return;
   }
   Result<EntryOut> found = *std::move(answer.found);
