@@ -63,6 +63,7 @@ std::string_view FsErrorName(FsError e) {
     case FsError::kConflict: return "Conflict";
     case FsError::kNotReady: return "NotReady";
     case FsError::kLapsed: return "Lapsed";
+    case FsError::kAllEmptied: return "AllEmptied";
   }
   return "Unknown";
 }
@@ -125,7 +126,8 @@ int ToErrno(FsError e) {
     case FsError::kCorrupt:
     case FsError::kConflict:
     case FsError::kNotReady:
-    case FsError::kLapsed: return EIO;
+    case FsError::kLapsed:
+    case FsError::kAllEmptied: return EIO;
   }
   return EIO;
 }
@@ -140,7 +142,7 @@ FsError FromErrno(int err) {
 
 bool IsKnownFsError(uint16_t number) {
   return number <= static_cast<uint16_t>(FsError::kTimedOut) ||
-         (number >= static_cast<uint16_t>(FsError::kFenced) && number <= static_cast<uint16_t>(FsError::kLapsed));
+         (number >= static_cast<uint16_t>(FsError::kFenced) && number <= static_cast<uint16_t>(FsError::kAllEmptied));
 }
 
 bool IsRetryable(FsError e) {

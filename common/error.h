@@ -77,6 +77,7 @@ enum class FsError : uint16_t {
   kConflict = 82,       // the caller's view is out of date (version, lease): refresh and retry
   kNotReady = 83,       // starting up
   kLapsed = 84,         // the session's lease has run out: it must come back (OpenSession) before anything else
+  kAllEmptied = 85,     // every disk is being emptied: nothing can be written until a person changes that
 };
 
 // The name without k, for logs and --json: "NoEnt".

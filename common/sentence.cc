@@ -34,6 +34,7 @@ const char* Reason(FsError e) {
     case FsError::kCorrupt: return "a record on disk cannot be read";
     case FsError::kConflict: return "another client has changed it meanwhile";
     case FsError::kNotReady: return "the server is starting";
+    case FsError::kAllEmptied: return "every disk is being emptied, so that nothing can be written";
     case FsError::kLapsed: return "the metadata server has not heard from this program for too long";
     default: return nullptr;
   }

@@ -180,7 +180,7 @@ Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout) {
 Error AllBeingEmptied(const ClusterView& view) {
   const bool any = std::ranges::any_of(view.targets, [](const TargetView& t) { return t.configured; });
   if (!any || std::ranges::any_of(view.targets, TakesNew)) return Error();
-  return Error(FsError::kDiskFailed, "every disk is being emptied, so that nothing can be written: add a node or disk, or stop "
+  return Error(FsError::kAllEmptied, "every disk is being emptied, so that nothing can be written: add a node or disk, or stop "
                                      "draining one (stria node undrain NAME)");
 }
 

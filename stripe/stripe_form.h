@@ -52,7 +52,7 @@ uint32_t RankOf(const ClusterView& view, const StripeShape& shape, const std::ve
 
 // It is there, or may be back, and is not to be emptied.
 inline bool TakesNew(const TargetView& t) { return t.configured && (t.usable_for_new || !t.readable); }
-// kDiskFailed: no disk takes a column, nor will by itself, because all of them are being emptied. Neither waiting nor deleting
+// kAllEmptied: no disk takes a column, nor will by itself, because all of them are being emptied. Neither waiting nor deleting
 // files is of any use.
 Error AllBeingEmptied(const ClusterView& view);
 // Fewer than the least number of disks can be written.

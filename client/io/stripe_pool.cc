@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/io/write_all.h"
 #include "common/log.h"
 
 namespace stria {
@@ -130,8 +131,7 @@ Task<Result<AllocateReply>> StripePool::AllocateAround(AllocateRequest request, 
   *around_lost = around.avoid.size() > request.avoid.size();
   Result<AllocateReply> reply = co_await allocate_(std::move(around));
   // There may be space on those only, or too few others.
-  const bool no_place = reply.code() == FsError::kNoSpace || reply.code() == FsError::kTooFewDomains;
-  if (!no_place || !*around_lost) co_return reply;
+  if (!FindsNoPlace(reply.code()) || !*around_lost) co_return reply;
   *around_lost = false;
   co_return co_await allocate_(std::move(request));
 }

@@ -38,7 +38,7 @@ struct WriteAllOptions {
 
 // An error that says that bytes could not be stored because there was no place for them, for want of space or of disks.
 inline bool FindsNoPlace(FsError e) {
-  return e == FsError::kNoSpace || e == FsError::kTooFewDomains || e == FsError::kDiskFailed;
+  return e == FsError::kNoSpace || e == FsError::kTooFewDomains || e == FsError::kAllEmptied;
 }
 
 // Tries until all is written, an error says that no try can help, or timeout_ns have passed. On error all

@@ -326,7 +326,7 @@ TEST(Places, DrainingAllDisksIsRefusedOrToldAtOnce) {
   force.force = true;
   ASSERT_TRUE(r.a.Run(r.h.server->Admin(force)).ok());
   const std::string form = r.Form();
-  EXPECT_TRUE(form.starts_with("DiskFailed") && form.find("every disk is being emptied") != std::string::npos) << form;
+  EXPECT_TRUE(form.starts_with("AllEmptied") && form.find("every disk is being emptied") != std::string::npos) << form;
   r.MustAdmin(AdminVerb::kUndrain, r.nodes[1]->id);
   EXPECT_TRUE(r.Allocated().ok()) << r.Form();
   // One that is only away is waited for.
