@@ -42,6 +42,14 @@ class WidenerTest : public KeeperTest {
     r.digests = DigestsOfPieces(w.from.info, w.to.info, r.pieces);
     return r;
   }
+  // The task of that stripe, which its node has reported as done and nobody has proved yet.
+  std::optional<WidenWork> Widen(Widener& keeper, const StripeInfo& narrow) {
+    keeper.Consider(*Record(narrow.id));
+    Ask(keeper);
+    auto [node, w] = Find(keeper);
+    if (w) EXPECT_TRUE(keeper.TakeWidened(NodeId(node), Done(*w)).value());
+    return std::move(w);
+  }
   int given_up = 0;
   std::vector<ReportedShard> doubted;
   Repairer repairer{Env(), RepairBudget(), [](const auto&, const auto&) {},
@@ -195,11 +203,8 @@ TEST_F(WidenerTest, EachNewColumnsOwnNodeSaysWhetherItIsThere) {
     EXPECT_FALSE(widener.TakeChecked(NodeId(bad.target.v), bad).value()) << "nobody waits for it any more";
   }
   // In order at last.
-  widener.Consider(*Record(narrow.id));
-  Ask(widener);
-  const auto [node, w] = Find(widener);
+  const std::optional<WidenWork> w = Widen(widener, narrow);
   ASSERT_TRUE(w);
-  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
   SayAllIsThere(widener, *w);
   EXPECT_FALSE(Record(narrow.id)->info.narrow);
   EXPECT_EQ(Record(narrow.id)->info.columns[0].digest, Done(*w).digests[0]);
@@ -208,11 +213,8 @@ TEST_F(WidenerTest, EachNewColumnsOwnNodeSaysWhetherItIsThere) {
 
 TEST_F(WidenerTest, ANodeThatDoesNotSayWhatItHasIsDoneWithout) {
   const StripeInfo narrow = Narrow();
-  widener.Consider(*Record(narrow.id));
-  Ask(widener);
-  const auto [node, w] = Find(widener);
+  const std::optional<WidenWork> w = Widen(widener, narrow);
   ASSERT_TRUE(w);
-  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
   const std::vector<CheckResult> looked = Looked(*w);
   for (size_t i = 1; i < looked.size(); ++i) Say(widener, looked[i]);
   ex.RunFor(kProveNs - kSecond);
@@ -228,11 +230,8 @@ TEST_F(WidenerTest, ANodeThatDoesNotSayWhatItHasIsDoneWithout) {
 
 TEST_F(WidenerTest, ANodeThatGoesBeforeItHasSaidSoIsDoneWithout) {
   const StripeInfo narrow = Narrow();
-  widener.Consider(*Record(narrow.id));
-  Ask(widener);
-  const auto [node, w] = Find(widener);
+  const std::optional<WidenWork> w = Widen(widener, narrow);
   ASSERT_TRUE(w);
-  ASSERT_TRUE(widener.TakeWidened(NodeId(node), Done(*w)).value());
   const std::vector<CheckResult> looked = Looked(*w);
   Say(widener, looked[0]);
   ex.RunFor(60 * kSecond);
