@@ -28,7 +28,6 @@ enum class Sabotage : uint8_t {
   kLeaveLonely,         // the last column of a fold is not mirrored again
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
   kOpenHoldsLeaseMu,    // an open holds the lock that a recall of its client waits for
-  kBelieveOldPages,     // pages that the kernel has of a file that others may write are read without asking
   kDropNames,           // any failed lookup takes a name that the kernel has for gone
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
   kBelieveRevoked,      // certificates that were revoked are believed

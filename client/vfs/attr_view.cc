@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "api/dir_time.h"
-#include "common/sabotage.h"
 
 namespace stria {
 namespace {
@@ -72,7 +71,7 @@ bool AttrView::IsGrowing(InodeId ino) const {
 }
 
 bool AttrView::PagesGated(const VfsInode& n) const {
-  if (!n.in_kernel.has_pages() || Sabotaged(Sabotage::kBelieveOldPages)) return false;
+  if (!n.in_kernel.has_pages()) return false;
   const bool nobody_writes = n.writers == 0 && n.lease.caches();
   const bool new_enough = n.in_kernel.PagesAre(n.in_kernel.WantedAt(n.attr.data_version));
   return !nobody_writes || !new_enough || nodes_.IsResizing(n.ino);

@@ -5,13 +5,8 @@
 
 #include "client/fuse/kernel_names.h"
 #include "common/check.h"
-#include "common/units.h"
 
 namespace stria {
-namespace {
-// From the answer to a rename until its thread has had a processor and has moved the entry.
-constexpr uint64_t kMoveNs = 5 * kMillisecond;
-}  // namespace
 
 Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
   ++(data ? pages_forgotten_ : attrs_forgotten_);
@@ -21,110 +16,17 @@ Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t
   co_await pages_.ForgetPages(ino, takes_ns);
 }
 
-class SimKernel::Look {
- public:
-  explicit Look(SimKernel* kernel, InodeId dir) : kernel_(kernel), dir_(dir) { ++kernel_->dirs_[dir_].looks; }
-  Look(const Look&) = delete;
-  Look& operator=(const Look&) = delete;
-  ~Look() {
-    --kernel_->dirs_[dir_].looks;
-    kernel_->let_go_.Pulse();
-  }
-
- private:
-  SimKernel* const kernel_;
-  const InodeId dir_;
-};
-
-class SimKernel::Renames {
- public:
-  explicit Renames(SimKernel* kernel, InodeId dir) : kernel_(kernel), dir_(dir) { kernel_->dirs_[dir_].renames = true; }
-  Renames(const Renames&) = delete;
-  Renames& operator=(const Renames&) = delete;
-  ~Renames() {
-    kernel_->dirs_[dir_].renames = false;
-    kernel_->let_go_.Pulse();
-  }
-
- private:
-  SimKernel* const kernel_;
-  const InodeId dir_;
-};
-
 Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name) {
   const Key key(parent, std::move(name));
-  std::optional<Look> look;
-  InodeId asked;  // the entry that is asked about; none: the name is looked up
-  for (const uint32_t thread = ++threads_;;) {
-    const auto known = names_.find(key);
-    asked = known != names_.end() ? known->second.ino : InodeId();
-    if (!asked && dirs_[parent].renames) {
-      co_await let_go_.Wait();
-      continue;
-    }
-    if (!asked) look.emplace(this, parent);
-    const auto find = [&] { return vfs.Lookup(who, parent, key.second); };
-    auto answer = co_await Moves().Ask<Result<EntryOut>>(parent, key.second, thread, find);
-    Result<EntryOut> found = answer.moving ? co_await vfs.GetAttr(Caller(), answer.moving) : *std::move(answer.found);
-    const auto now = asked ? Find(asked) : names_.end();  // where it is by now
-    if (now != names_.end()) {
-      const int error = found.ok() ? 0 : LookupErrno(found.code(), /*kept=*/true, ToErrno(found.code()));
-      const bool same = found.ok() && found->attr.ino == asked;
-      if (!same && error != ENOMEM) Drop(now, found.ok() ? "it is another inode" : found.error().ToString());
-    }
-    if (!found.ok() || found->attr.type != FileType::kDirectory) co_return found;
-    // (The entry that was asked about stays where the kernel has moved it meanwhile.)
-    if (found->attr.ino != asked || Find(asked) == names_.end()) Put(key, found->attr.ino);
-    co_return found;
+  auto found = co_await vfs.Lookup(who, parent, key.second);
+  const auto known = names_.find(key);  // as it is now: others may have asked beside us
+  if (known != names_.end()) {
+    const int error = found.ok() ? 0 : LookupErrno(found.code(), /*kept=*/true, ToErrno(found.code()));
+    const bool same = found.ok() && found->attr.ino == known->second.ino;
+    if (!same && error != ENOMEM) Drop(known, found.ok() ? "it is another inode" : found.error().ToString());
   }
-}
-
-Task<Result<void>> SimKernel::Rename(Vfs& vfs, Caller who, InodeId parent, std::string from, std::string to) {
-  while (dirs_[parent].renames) co_await let_go_.Wait();
-  const Renames renames(this, parent);
-  while (dirs_[parent].looks > 0) co_await let_go_.Wait();
-  const auto known = names_.find({parent, from});
-  const InodeId ino = known != names_.end() ? known->second.ino : InodeId();
-  if (ino) Moves().Begin(parent, from, ino);
-  const Result<void> done = co_await vfs.Rename(std::move(who), parent, from, parent, to, false, false);
-  const uint32_t thread = ++threads_;
-  if (done.ok() && ino) {
-    runnable_.insert(thread);
-    Moves().Answered(parent, from, thread);
-  }
-  if (ino) Moves().End(parent, from);
-  if (!done.ok()) co_return done;
-  co_await Sleep(static_cast<int64_t>(rng_.Below(kMoveNs)));
-  runnable_.erase(thread);
-  if (const auto now = Find(ino); now != names_.end()) Put({parent, to}, ino);
-  co_return Ok();
-}
-
-NameMoves& SimKernel::Moves() {
-  if (!moves_) {
-    moves_.emplace(&Executor::Current(), [this](uint32_t thread) -> std::optional<ThreadRun> {
-      ThreadRun run;
-      run.runnable = runnable_.contains(thread);
-      return run;
-    });
-  }
-  return *moves_;
-}
-
-SimKernel::Names::iterator SimKernel::Find(InodeId ino) {
-  return std::find_if(names_.begin(), names_.end(), [ino](const auto& n) { return n.second.ino == ino; });
-}
-
-// A directory has one name: the kernel's entry, with what is below, moves there.
-SimKernel::Names::iterator SimKernel::Put(const Key& key, InodeId ino) {
-  Name name{ino};
-  if (const auto before = Find(ino); before != names_.end()) {
-    if (before->first == key) return before;
-    name = before->second;
-    names_.erase(before);
-  }
-  if (const auto other = names_.find(key); other != names_.end()) Drop(other, "another directory has its name");
-  return names_.emplace(key, name).first;
+  if (found.ok() && found->attr.type == FileType::kDirectory) names_.emplace(key, Name{found->attr.ino});
+  co_return found;
 }
 
 void SimKernel::MountOn(InodeId parent, const std::string& name) {
@@ -138,22 +40,10 @@ bool SimKernel::IsMounted(InodeId parent, const std::string& name) const {
   return it != names_.end() && it->second.mounted;
 }
 
-void SimKernel::SitIn(InodeId dir) {
-  if (auto it = Find(dir); it != names_.end()) it->second.sat_in = true;
-}
-
-void SimKernel::Leave(InodeId dir) {
-  for (auto& [key, name] : names_) {
-    if (name.ino == dir || key.first == dir) name.mounted = name.sat_in = false;
-  }
-}
-
-void SimKernel::Drop(Names::iterator it, const std::string& why) {
+void SimKernel::Drop(std::map<Key, Name>::iterator it, const std::string& why) {
   const auto [key, dropped] = *it;
   names_.erase(it);
-  if (dropped.mounted || dropped.sat_in) {
-    detached_.push_back(key.second + " in directory " + std::to_string(key.first.v) + ": " + why);
-  }
+  if (dropped.mounted) detached_.push_back(key.second + " in directory " + std::to_string(key.first.v) + ": " + why);
   for (auto below = names_.lower_bound({dropped.ino, ""}); below != names_.end() && below->first.first == dropped.ino;
        below = names_.lower_bound({dropped.ino, ""})) {
     Drop(below, why);
