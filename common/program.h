@@ -15,8 +15,8 @@ std::string Version();
 // Adds --version and, hidden, --describe to a program that has all of its options and verbs.
 void AddSelfDescription(CLI::App& app);
 
-// Reads the words of the command line. The exit code, if the program is to end with it: what was asked for, or what is wrong, is
-// printed then.
+// Reads the words of the command line. Returns an exit code if the program is to end: the help that was asked for, or the mistake, is
+// printed by then.
 std::optional<int> ParseArguments(CLI::App& app, int argc, const char* const* argv);
 
 // What the parser says of that end, on `out` or, of mistakes, on `err`; its exit code. No terminal obeys the words that it repeats.

@@ -23,8 +23,8 @@ struct MountEntry {
   bool Has(std::string_view option) const;
 };
 
-// An attribute of anything: the mount's flags that it goes by, as MountFlags::ToString() has them. Who asks makes the mount look first
-// whether a remount has changed them.
+// An attribute of each file: the flags that the mount's program heeds, as MountFlags::ToString() has them. A question for it makes the
+// program look first whether a remount has changed them.
 inline constexpr std::string_view kFlagsXattr = "user.stria.flags";
 
 // Options that the kernel leaves to the mount's program, and that a remount may change.
