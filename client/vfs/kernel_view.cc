@@ -65,7 +65,7 @@ Task<void> KernelView::ShowGrowth(InodeInKernelPtr of, std::optional<FileGrowth>
   if (!growth || !growth->last || growth->seen.size <= of->size()) co_return;
   if (!needs_.may_show_growth(of)) co_return;
   const uint64_t last = growth->seen.size - 1;
-  of->SizeShown(growth->seen.size);
+  of->SizeStored(growth->seen.size);
   co_await kernel_.SizeGrew(of->ino(), last, *growth->last);
   // Who writes here does not know of that page.
   co_await ForgetPages(std::move(of), last, 1);

@@ -6,7 +6,7 @@
 // Invariants:
 //  - attributes count as forgotten when the kernel has answered a call that began after they were shown;
 //  - pages count as new only when the kernel has dropped what it had, or a first open has found it without any;
-//  - of a file that others have made longer the kernel is told only what it does not know, and never while a call of ours
+//  - of a file that others have made longer the kernel is told only what it does not surely know, and never while a call of ours
 //    changes the size.
 //
 // Files that others have made longer: read(2) asks us for the size before it believes what the kernel has; sendfile, splice,
@@ -79,8 +79,11 @@ class InodeInKernel {
   void ForgetVersions() { shown_version_ = 0; }  // the server may count on from less
 
   // ---- Size.
-  uint64_t size() const { return size_; }  // that the kernel was told last
-  void SizeShown(uint64_t size) { size_ = size; }
+  // That the kernel surely has, and was given no less since. It drops an answer, with its size, if it is told to forget something while
+  // it takes the answer (attr_version in fs/fuse): a greater size is sure only when it was stored.
+  uint64_t size() const { return size_; }
+  void SizeShown(uint64_t size) { size_ = std::min(size_, size); }
+  void SizeStored(uint64_t size) { size_ = size; }
   // We made it, or wrote behind its end, now.
   void Grew(int64_t now_ns) { grew_ns_ = now_ns; }
   bool GrewSince(int64_t ns) const { return grew_ns_ && ns < *grew_ns_; }

@@ -118,7 +118,7 @@ TEST_F(KernelViewTest, WhatIsShownMeanwhileIsNotForgotten) {
 }
 
 TEST_F(KernelViewTest, OfAFileThatGrewTheKernelLearnsSizeAndLastByte) {
-  file->SizeShown(10);
+  file->SizeStored(10);
   server_size = 100;
   RunSim(ex, room.ForgetOldBytes(file));
   EXPECT_EQ(kernel.told, (Told{"pages 0+0", "grown to 99 with z", "pages 99+1"}));
@@ -127,10 +127,24 @@ TEST_F(KernelViewTest, OfAFileThatGrewTheKernelLearnsSizeAndLastByte) {
 }
 
 TEST_F(KernelViewTest, WhatTheKernelKnowsItIsNotTold) {
+  file->SizeStored(100);
   file->SizeShown(100);
   server_size = 100;
   RunSim(ex, room.ForgetOldBytes(file));
   EXPECT_EQ(kernel.told, Told{"pages 0+0"});
+}
+
+// The kernel drops the answer that says so, if it is told to forget pages before it has taken it.
+TEST_F(KernelViewTest, ASizeOfAnAnswerIsNotSurelyKnown) {
+  file->SizeStored(10);
+  file->SizeShown(100);
+  server_size = 100;
+  RunSim(ex, room.ForgetOldBytes(file));
+  EXPECT_EQ(kernel.told, (Told{"pages 0+0", "grown to 99 with z", "pages 99+1"}));
+  kernel.told.clear();
+  file->SizeShown(50);  // another one has cut it, and made it longer again
+  RunSim(ex, room.ForgetOldBytes(file));
+  EXPECT_EQ(kernel.told, (Told{"pages 0+0", "grown to 99 with z", "pages 99+1"}));
 }
 
 // Others wait for it: a server that does not answer costs them a moment, and the growth is not told.
