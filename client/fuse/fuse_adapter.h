@@ -194,6 +194,9 @@ class FuseAdapter {
   void Named(InodeId dir, const std::string& name, const Attr& attr) {
     if (options_.names) options_.names->Named(dir, name, attr.ino, attr.type == FileType::kDirectory);
   }
+  void DoubtNames() const {
+    if (options_.names) options_.names->Doubt();
+  }
   int64_t Believe(InodeId dir, const std::string& name, int64_t ns) {
     return options_.names ? options_.names->Believe(dir, name, ns) : 0;
   }

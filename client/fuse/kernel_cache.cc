@@ -67,6 +67,8 @@ void FuseKernelCache::Detach() {
 
 void FuseKernelCache::Told(InodeId ino) { told_.Add(roots_.ToNode(ino), Executor::Current().NowNs()); }
 
+void FuseKernelCache::Doubt() { dir_names_.Doubt(Executor::Current().NowNs()); }
+
 int64_t FuseKernelCache::Believe(InodeId dir, const std::string& name, int64_t ns) {
   return dir_names_.Believe(dir, name, ns, Executor::Current().NowNs());
 }

@@ -89,6 +89,8 @@ class FuseKernelCache final : public KernelCache {
   InodeId DirOf(InodeId dir, const std::string& name) const { return roots_.FromNode(dir_names_.Find(dir, name)); }
   // Until then the kernel surely believes that name of a directory, and does not ask for it.
   int64_t BelievedTo(InodeId dir, const std::string& name) const { return dir_names_.BelievedTo(dir, name); }
+  // Before an answer about a directory that is not an answer about its name.
+  void Doubt();
   // Returns when a rename of it may be answered (KernelNames::MayMove), after some 35 ms at the latest.
   Task<void> WaitToMove(InodeId dir, std::string name);
   // Is called when a name has changed by which the kernel may have that directory (0: any). On the executor's thread; null: nothing is.

@@ -60,7 +60,10 @@ class KernelNames {
       std::erase_if(names_, [&](const auto& n) { return inodes.SurelyUnknown(n.second.node); });
       more_ = more_ || names_.size() >= kMaxNames / 4 * 3;  // or each one would look at all again
     }
-    if (!more_) names_[Key(dir, name)].node = node;
+    if (more_) return;
+    Name& n = names_[Key(dir, name)];
+    if (n.node != node) n.since_ns = 0;
+    n.node = node;
   }
   // It is of another kind now.
   void Drop(InodeId dir, std::string_view name) { names_.erase(Key(dir, name)); }
@@ -69,21 +72,30 @@ class KernelNames {
     const auto it = names_.find(Key(dir, name));
     if (more_ || it == names_.end()) return 0;
     const int64_t valid_ns = std::clamp<int64_t>(ns, 0, kBelievedNs);
-    if (valid_ns > 0) last_ns_ = it->second.until_ns = now_ns + valid_ns + kLateNs;
+    Name& n = it->second;
+    if (valid_ns > 0) last_ns_ = n.until_ns = std::max(n.until_ns, now_ns + valid_ns + kLateNs);
+    if (valid_ns == kBelievedNs) n.since_ns = now_ns;
+    else n.doubt_ns = now_ns + kLateNs;
     return valid_ns;
   }
+  // The kernel has got an answer that ends its belief in a directory's name, whatever that is called by now.
+  void Doubt(int64_t now_ns) { doubt_ns_ = now_ns + kLateNs; }
   // When it is surely not believed any more. `name` "": none is.
   int64_t Until(InodeId dir, std::string_view name) const {
     if (name.empty()) return last_ns_;
     const auto it = names_.find(Key(dir, name));
     return it == names_.end() ? 0 : it->second.until_ns;
   }
-  // Until then it surely is.
-  int64_t BelievedTo(InodeId dir, std::string_view name) const { return Until(dir, name) - kLateNs - kJiffyNs; }
+  // Until then it surely is. The kernel goes by the answer that it has taken last, which need not be the last one that was given: all of
+  // the last kLateNs must have allowed the same.
+  int64_t BelievedTo(InodeId dir, std::string_view name) const {
+    const auto it = names_.find(Key(dir, name));
+    if (it == names_.end() || it->second.since_ns == 0 || it->second.since_ns < std::max(it->second.doubt_ns, doubt_ns_)) return 0;
+    return it->second.since_ns + kBelievedNs - kJiffyNs;
+  }
   // Whether a rename of it may be answered now.
   bool MayMove(InodeId dir, std::string_view name, int64_t now_ns) const {
-    const int64_t believed_to_ns = Until(dir, name) - kLateNs;
-    return now_ns + kMoveNs <= believed_to_ns || now_ns > believed_to_ns + kQuietNs;
+    return now_ns + kMoveNs <= BelievedTo(dir, name) || now_ns > Until(dir, name) - kLateNs + kQuietNs;
   }
   // After a rename or exchange. A replaced inode has no name any more; how long a name is believed moves with it.
   void Moved(InodeId from_dir, std::string_view from, InodeId to_dir, std::string_view to) {
@@ -110,9 +122,12 @@ class KernelNames {
   struct Name {
     uint64_t node = 0;
     int64_t until_ns = 0;
+    int64_t since_ns = 0;  // when the kernel was told last to believe it for kBelievedNs
+    int64_t doubt_ns = 0;  // until then the kernel may take an answer that says less
   };
   std::unordered_map<uint64_t, Name> names_;
   int64_t last_ns_ = 0;  // of all that were ever believed
+  int64_t doubt_ns_ = 0;  // of each name
   bool more_ = false;
 };
 

@@ -56,24 +56,52 @@ TEST_F(KernelNamesTest, AreBelievedForAMoment) {
   EXPECT_EQ(names_.Believe(kDir, "a", kSecond, 0), 0) << "it was not given";
   Give("a", 10);
   EXPECT_EQ(names_.Until(kDir, "a"), 0);
+  EXPECT_EQ(names_.BelievedTo(kDir, "a"), 0);
   EXPECT_EQ(names_.Believe(kDir, "a", 0, kSecond), 0) << "there is no lease";
   EXPECT_EQ(names_.Until(kDir, "a"), 0);
-  EXPECT_EQ(names_.Believe(kDir, "a", 5, kSecond), 5);
-  EXPECT_EQ(names_.Believe(kDir, "a", 10 * kSecond, kSecond), KernelNames::kBelievedNs);
-  const int64_t until_ns = kSecond + KernelNames::kBelievedNs + KernelNames::kLateNs;
+  const int64_t at_ns = 2 * kSecond, until_ns = at_ns + KernelNames::kBelievedNs + KernelNames::kLateNs;
+  EXPECT_EQ(names_.Believe(kDir, "a", 10 * kSecond, at_ns), KernelNames::kBelievedNs);
   EXPECT_EQ(names_.Until(kDir, "a"), until_ns);
   EXPECT_EQ(names_.Until(kDir, "b"), 0);
   EXPECT_EQ(names_.Until(InodeId(), ""), until_ns);
+  EXPECT_EQ(names_.BelievedTo(kDir, "a"), at_ns + KernelNames::kBelievedNs - KernelNames::kJiffyNs);
   Give("a", 10);
   EXPECT_EQ(names_.Until(kDir, "a"), until_ns) << "given again";
-  EXPECT_TRUE(names_.MayMove(kDir, "a", kSecond)) << "it is believed for long enough";
-  EXPECT_FALSE(names_.MayMove(kDir, "a", kSecond + KernelNames::kBelievedNs - 1));
-  EXPECT_FALSE(names_.MayMove(kDir, "a", kSecond + KernelNames::kBelievedNs)) << "who walks there will ask";
-  EXPECT_TRUE(names_.MayMove(kDir, "a", kSecond + KernelNames::kBelievedNs + KernelNames::kQuietNs + 1)) << "nobody does";
-  EXPECT_TRUE(names_.MayMove(kDir, "other", kSecond));
+  EXPECT_TRUE(names_.MayMove(kDir, "a", at_ns)) << "it is believed for long enough";
+  EXPECT_FALSE(names_.MayMove(kDir, "a", at_ns + KernelNames::kBelievedNs - 1));
+  EXPECT_FALSE(names_.MayMove(kDir, "a", at_ns + KernelNames::kBelievedNs)) << "who walks there will ask";
+  EXPECT_TRUE(names_.MayMove(kDir, "a", at_ns + KernelNames::kBelievedNs + KernelNames::kQuietNs + 1)) << "nobody does";
+  EXPECT_TRUE(names_.MayMove(kDir, "other", at_ns));
   names_.Moved(kDir, "a", kDir, "b");
   EXPECT_EQ(names_.Until(kDir, "b"), until_ns);
   EXPECT_EQ(names_.Find(kDir, "b"), 10u);
+}
+
+// The kernel goes by the answer that it has taken last: a shorter one before or after may end what a longer one allowed.
+TEST_F(KernelNamesTest, AreSurelyBelievedOnlyAfterAnswersThatSayTheSame) {
+  const auto believe = [&](int64_t ns, int64_t at_ns) { (void)names_.Believe(kDir, "a", ns, at_ns); };
+  const auto is_sure = [&] { return names_.BelievedTo(kDir, "a") > 0; };
+  int64_t at_ns = kSecond;
+  Give("a", 10);
+  believe(kSecond, at_ns);
+  EXPECT_TRUE(is_sure());
+  for (const int64_t less : {int64_t{0}, KernelNames::kBelievedNs - 1}) {
+    believe(less, at_ns + 1);
+    EXPECT_FALSE(is_sure());
+    EXPECT_GE(names_.Until(kDir, "a"), at_ns + KernelNames::kBelievedNs) << "perhaps";
+    EXPECT_FALSE(names_.MayMove(kDir, "a", at_ns + 1));
+    believe(kSecond, at_ns + KernelNames::kLateNs);
+    EXPECT_FALSE(is_sure()) << "the shorter answer may come after it";
+    at_ns += KernelNames::kLateNs + 1;
+    believe(kSecond, at_ns);
+    EXPECT_TRUE(is_sure());
+  }
+  names_.Doubt(at_ns + 1);
+  EXPECT_FALSE(is_sure());
+  believe(kSecond, at_ns + 1 + KernelNames::kLateNs);
+  EXPECT_TRUE(is_sure());
+  Give("a", 11);
+  EXPECT_FALSE(is_sure()) << "another entry";
 }
 
 TEST_F(KernelNamesTest, AreBounded) {

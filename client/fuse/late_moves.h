@@ -48,6 +48,10 @@ class LateMoves {
     if (moves_.size() >= kMost) moves_.erase(moves_.begin());
     moves_.push_back({dir, std::move(name), thread, run->processor_ns, now_ns + kLongestNs, believed_ns});
   }
+  // The kernel has got an answer that ends its belief in the name of an entry that it moves, or has moved.
+  void Doubt() {
+    for (Move& m : moves_) m.believed_ns = 0;
+  }
   // Whether a LOOKUP of that name that comes now may ask about the entry that is moved, or was just now.
   bool MayAskOfEntry(InodeId dir, const std::string& name, uint32_t thread, int64_t now_ns) {
     return MayCome(dir, name, thread, now_ns) && std::any_of(moves_.begin(), moves_.end(), [&](const Move& m) {

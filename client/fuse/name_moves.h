@@ -71,6 +71,7 @@ class NameMoves {
       answer.found = co_await find();
     } while (From(dir, name) || answer.had || MayCome(dir, name, thread));  // since it has begun
     if (answer.moving) answer.had = InodeId();
+    if (answer.had) late_.Doubt();
     co_return answer;
   }
 

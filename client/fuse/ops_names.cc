@@ -64,6 +64,7 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving ? answer.moving : answer.had);
     const bool there = now.ok() && answer.moving;  // the kernel has it by that name
     if (there) a.Named(parent, name, now->attr);
+    else a.DoubtNames();
     r->Entry(now, false, there ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
     co_return;
   }
@@ -104,6 +105,7 @@ Task<void> LookupByNumber(FuseAdapter& a, FuseRequest* r, fuse_ino_t node, bool 
   if (outside || found->attr.nlink == 0) {
     r->Fail(FsError::kStale);
   } else {
+    a.DoubtNames();
     r->Entry(found, false);
   }
 }

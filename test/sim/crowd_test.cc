@@ -35,6 +35,7 @@ struct CrowdOptions {
   size_t processes = 8;  // of each
   size_t files = 3;
   bool sizes = false;    // they are appended to and cut, and nobody reads through pages
+  bool mapped = false;   // and written through mappings. (Then the kernel keeps few pages: ways of their own)
   int64_t kernel_ns = 0;
   int64_t runs_ns = 2 * kSecond;
 };
@@ -95,7 +96,8 @@ class Crowd {
       flags.write = true;
       CO_ASSIGN_OR_RETURN(const Vfs::Opened made, co_await cluster_.vfs(0).Create(kRoot, kRootInode, "f" + std::to_string(f),
                                                                                 0666, true, false, flags));
-      CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Write(kRoot, made.handle, 0, Buffer::FromString(std::string(kCells * kCellBytes, '\0'))));
+      const uint64_t bytes = kCells * kCellBytes + (options_.mapped ? SimPages::kPageBytes : 0);
+      CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Write(kRoot, made.handle, 0, Buffer::FromString(std::string(bytes, '\0'))));
       CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Flush(kRoot, made.handle));
       CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Release(kRoot, made.handle));
       inodes_.push_back(made.entry.attr.ino);
@@ -135,7 +137,8 @@ class Crowd {
 
   Task<void> OpenAndUse(size_t c, uint32_t number, size_t f, Random& rng) {
     VfsHandle flags;
-    const uint64_t way = rng.Below(4);
+    const uint64_t way = rng.Below(options_.mapped ? 5 : 4);
+    const bool mapped = way == 4;
     flags.read = way != 2;
     flags.write = way >= 2;
     const bool direct = way == 1 || options_.sizes;  // O_DIRECT
@@ -148,6 +151,10 @@ class Crowd {
     cluster_.kernel(c).pages().Opened(h);
     for (uint64_t i = rng.Between(1, 4); i > 0 && wrong_.empty(); --i) {
       co_await Pause(rng);
+      if (mapped) {
+        co_await WriteMapped(c, number, f, h);
+        continue;
+      }
       const bool write = flags.write && (!flags.read || rng.OneIn(2));
       co_await (write ? WriteCell(c, number, f, h, rng) : ReadCell(c, number, f, h, direct, rng));
     }
@@ -179,6 +186,15 @@ class Crowd {
     const auto done = co_await cluster_.vfs(c).Write(kRoot, h, e.op.at * kCellBytes, Buffer::FromString(std::move(cell)));
     if (!done.ok()) co_return Failed(who, done.error());
     End(f, std::move(e));
+  }
+
+  // To the page behind the cells, so that the kernel's time to write it back is of no account for what is read.
+  Task<void> WriteMapped(size_t c, uint32_t number, size_t f, VfsHandlePtr h) {
+    const std::string page(SimPages::kPageBytes, static_cast<char>('a' + number % 26));
+    const std::string who = Name(c) + " process " + std::to_string(number) + ", file " + std::to_string(f) + ": write of a page";
+    const uint64_t behind = kCells * kCellBytes / SimPages::kPageBytes;
+    const auto done = co_await cluster_.kernel(c).pages().WriteBack(cluster_.vfs(c), std::move(h), behind, page);
+    if (!done.ok()) Failed(who, done.error());
   }
 
   Task<void> ReadCell(size_t c, uint32_t number, size_t f, VfsHandlePtr h, bool direct, Random& rng) {
@@ -266,24 +282,29 @@ TEST_P(CrowdTest, NothingTakesLongAndOneOrderExplainsAll) {
   EXPECT_GT(operations, 50 * seeds);
 }
 
-// An open that holds what a recall waits for brings back the circle of which docs/waits.md tells. It is
-// seen as one, before anybody has waited for long.
-TEST(Crowd, ACircleIsSeen) {
-  const ScopedSabotage on(Sabotage::kOpenHoldsLeaseMu);
+// One of a few seeds shows the bug, as that.
+void ExpectSeen(Sabotage bug, const std::string& as) {
+  const ScopedSabotage on(bug);
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const std::string wrong = Crowd(seed, CrowdOptions{}).Run();
     if (wrong.empty()) continue;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), wrong.c_str());
-    EXPECT_EQ(wrong.rfind("calls wait in a circle", 0), 0u) << wrong;
+    EXPECT_NE(wrong.find(as), wrong.npos) << wrong;
     return;
   }
   ADD_FAILURE() << "nothing was wrong";
 }
 
+// An open that holds what a recall waits for brings back the circle of which docs/waits.md tells. It is
+// seen as one, before anybody has waited for long.
+TEST(Crowd, ACircleIsSeen) { ExpectSeen(Sabotage::kOpenHoldsLeaseMu, "calls wait in a circle"); }
+
 INSTANTIATE_TEST_SUITE_P(Ways, CrowdTest,
                          testing::Values(CrowdOptions{}, CrowdOptions{.kernel_ns = 5 * kMillisecond},
                                          CrowdOptions{.clients = 3, .processes = 4, .files = 2, .kernel_ns = 20 * kMillisecond},
                                          CrowdOptions{.processes = 2, .files = 1, .kernel_ns = kMillisecond},
+                                         CrowdOptions{.mapped = true, .kernel_ns = 5 * kMillisecond},
+                                         CrowdOptions{.clients = 3, .processes = 4, .mapped = true, .kernel_ns = 20 * kMillisecond},
                                          CrowdOptions{.processes = 4, .sizes = true, .kernel_ns = kMillisecond, .runs_ns = kSecond}));
 
 }  // namespace

@@ -5,8 +5,10 @@
 //    call and its answer (test/linear): nobody sees a name that was removed before, an exclusive create succeeds
 //    once, a rename is never half done. Also with caches, and over crashes of everybody.
 //  - An operation without an answer took effect once, at any time after, or never.
-//  - Each client has something mounted on a directory there that nobody removes: it stays, whatever changes beside it, and
-//    whoever is away or has lost a session meanwhile.
+//  - Each client has something mounted on a directory there that nobody removes, and somebody who works in the directory that all
+//    share: both stay, whatever changes beside them, and whoever is away or has lost a session meanwhile. Now and then that
+//    directory is renamed, while others on the same client walk through it by its name. (Nobody on other clients walks by the old
+//    name then, which would end what is there: docs/posix.md, "Mounts below".)
 //  - Mode and time that its maker gives a file between its creation and its close are what the maker is shown then, and
 //    everybody who looks it up once it is closed.
 //
@@ -22,6 +24,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 
 #include "test/linear/models.h"
 #include "test/sim/root_caller.h"
@@ -47,6 +50,7 @@ constexpr uint64_t kJitterNs = 3 * kMillisecond;
 // What the metadata server has answered is durable after this, whatever becomes of its client.
 constexpr int64_t kSyncEveryNs = 3 * kSecond;
 constexpr char kMountPoint[] = "mnt";
+constexpr uint64_t kRenameOneIn = 12;
 
 class SharedNamesWork final : public SimWork {
  public:
@@ -80,6 +84,10 @@ class SharedNamesWork final : public SimWork {
     size_t alone = 0;  // so many operations, and the next file made, are the maker's
     bool over = false;
     int64_t made_ns = 0;
+    uint64_t renamed = 0;               // times
+    std::optional<size_t> renames;      // the client that renames it just now
+    bool lost = false;                  // nobody knows what it is called, and nobody goes there
+    std::map<size_t, uint64_t> visits;  // by client: under way, by its name
     struct Made {
       Who who;
       std::string name;
@@ -98,9 +106,14 @@ class SharedNamesWork final : public SimWork {
   size_t Begin(const DirPtr& dir, const Op& op);
   Task<Error> Do(size_t client, DirPtr dir, Op* op, Random& rng);
   Task<void> VisitMount(size_t client, DirPtr dir);
+  Task<void> VisitSoon(size_t client, DirPtr dir, uint64_t seed);
+  Task<void> RenameDir(size_t client, DirPtr dir, uint64_t seed);
+  class Visit;
+  class Renaming;
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
   bool IsAlone(const Dir& dir);
+  bool IsFull(const Dir& dir) const;
   Task<void> Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, uint64_t seed);
   Task<bool> SetStamp(size_t client, InodeId ino, VfsHandlePtr h, Stamp stamp, Random& rng);
   bool Shows(const Attr& attr, const Stamp& stamp, const char* to);
@@ -118,10 +131,12 @@ Task<void> SharedNamesWork::Actor(size_t client, uint64_t seed) {
   while (!stopping()) {
     const int64_t beat_ns = (NowNs() / kBeatNs + 1) * kBeatNs;
     co_await Sleep(beat_ns - NowNs() + static_cast<int64_t>(rng.Below(kJitterNs)));
-    if (!dir_ || dir_->history.size() >= dir_->length) co_await NextDir(client);
+    if (!dir_ || IsFull(*dir_)) co_await NextDir(client);
     else if (client == dir_->maker || !IsAlone(*dir_)) co_await OneOperation(client, dir_, rng);
   }
 }
+
+bool SharedNamesWork::IsFull(const Dir& dir) const { return dir.lost || dir.history.size() >= dir.length; }
 
 bool SharedNamesWork::IsAlone(const Dir& dir) {
   return !dir.over && NowNs() < dir.made_ns + kAloneNs && cluster().client_up(dir.maker);
@@ -147,7 +162,7 @@ Task<void> SharedNamesWork::NextDir(size_t client) {
   if (!made.ok()) co_return;
   auto point = co_await vfs(client).MakeNode(kRoot, made->attr.ino, kMountPoint, FileType::kDirectory, 0755, 0, "");
   if (!point.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
-  if (dir_ && dir_->history.size() < dir_->length) co_return;  // somebody else was faster
+  if (dir_ && !IsFull(*dir_)) co_return;  // somebody else was faster
   if (dir_) Check(dir_);
   dir_ = std::make_shared<Dir>();
   dir_->ino = made->attr.ino;
@@ -175,13 +190,79 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
     op.file = dir->files[rng.Below(dir->files.size())].v;
   }
   co_await Act(client, dir, std::move(op), rng);
-  if (client == dir->maker || !IsAlone(*dir)) co_await VisitMount(client, std::move(dir));
+  if (client != dir->maker && IsAlone(*dir)) co_return;
+  if (rng.OneIn(kRenameOneIn)) Spawn(client, RenameDir(client, dir, rng.Next()));
+  co_await VisitMount(client, std::move(dir));
+}
+
+class SharedNamesWork::Visit {
+ public:
+  Visit(DirPtr dir, size_t client) : dir_(std::move(dir)), client_(client) { ++dir_->visits[client_]; }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  ~Visit() { --dir_->visits[client_]; }
+
+ private:
+  const DirPtr dir_;
+  const size_t client_;
+};
+
+// Ends without an answer if its client dies.
+class SharedNamesWork::Renaming {
+ public:
+  Renaming(DirPtr dir, size_t client) : dir_(std::move(dir)) { dir_->renames = client; }
+  Renaming(const Renaming&) = delete;
+  Renaming& operator=(const Renaming&) = delete;
+  ~Renaming() {
+    dir_->renames.reset();
+    dir_->lost = dir_->lost || (asked_ && !done_);
+  }
+  void Asked() { asked_ = true; }
+  void Done(std::string name) {
+    dir_->name = std::move(name);
+    done_ = true;
+  }
+
+ private:
+  const DirPtr dir_;
+  bool asked_ = false, done_ = false;
+};
+
+// Others learn its name when that is durable.
+Task<void> SharedNamesWork::RenameDir(size_t client, DirPtr dir, uint64_t seed) {
+  if (dir->renames || dir->lost) co_return;
+  Renaming renaming(dir, client);
+  const auto others = [&] {
+    return std::ranges::any_of(dir->visits, [&](const auto& v) { return v.first != client && v.second > 0; });
+  };
+  while (others()) co_await Sleep(kMillisecond);
+  Random rng(seed);
+  for (uint64_t i = rng.Below(3); i > 0; --i) Spawn(client, VisitSoon(client, dir, rng.Next()));
+  const std::string to = dir->name.substr(0, dir->name.find('.')) + "." + std::to_string(++dir->renamed);
+  renaming.Asked();
+  const auto done = co_await cluster().kernel(client).Rename(vfs(client), kRoot, kRootInode, dir->name, to);
+  Trace("rename of directory " + dir->name + " to " + to + ": " + done.error().ToString());
+  if (!done.ok() && !Unknown(done.code())) Fail("rename of directory " + dir->name + ": " + done.error().ToString());
+  // It may have been renamed, and the kernel does not know it: the next lookup of the old name ends what is there.
+  if (!done.ok()) cluster().kernel(client).Leave(dir->ino);
+  if (!done.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
+  renaming.Done(to);
+  Count("renamed directories that are in use");
+}
+
+Task<void> SharedNamesWork::VisitSoon(size_t client, DirPtr dir, uint64_t seed) {
+  Random rng(seed);
+  co_await Sleep(static_cast<int64_t>(rng.Below(kJitterNs)));
+  co_await VisitMount(client, std::move(dir));
 }
 
 // By its whole path, as a program does.
 Task<void> SharedNamesWork::VisitMount(size_t client, DirPtr dir) {
+  if (dir->lost || (dir->renames && *dir->renames != client)) co_return;
+  const Visit visit(dir, client);
   SimKernel& kernel = cluster().kernel(client);
   const bool above = (co_await kernel.Lookup(vfs(client), kRoot, kRootInode, dir->name)).ok();
+  if (above) kernel.SitIn(dir->ino);
   if (above && (co_await kernel.Lookup(vfs(client), kRoot, dir->ino, kMountPoint)).ok()) {
     Count(kernel.IsMounted(dir->ino, kMountPoint) ? "visits of mounts" : "mounts");
     kernel.MountOn(dir->ino, kMountPoint);

@@ -105,6 +105,17 @@ Task<Result<void>> SimPages::Fill(Vfs& vfs, Caller who, VfsHandlePtr h, uint64_t
   co_return Ok();
 }
 
+Task<Result<void>> SimPages::WriteBack(Vfs& vfs, VfsHandlePtr h, uint64_t page, std::string bytes) {
+  const InodeId ino = h->inode->ino;
+  while (files_[ino].pages[page].locked_by != 0) co_await unlocked_.Wait();
+  const Locked locked(this, ino, page, page);
+  const uint64_t length = bytes.size();
+  Buffer buffer = Buffer::FromString(std::move(bytes));
+  CO_ASSIGN_OR_RETURN(const uint64_t taken, co_await vfs.WritePages(std::move(h), page * kPageBytes, std::move(buffer)));
+  if (taken != length) co_return Error(FsError::kIo, "a part of a page was taken");
+  co_return Ok();
+}
+
 Task<Result<BufferChain>> SimPages::Read(Vfs& vfs, Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length) {
   const InodeId ino = h->inode->ino;
   Opened(h);

@@ -23,6 +23,9 @@ class SimPages {
   // As read(2) through a descriptor that may cache.
   Task<Result<BufferChain>> Read(Vfs& vfs, Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length);
 
+  // Writes a page of a mapping back, as the kernel does when it likes. Who forgets pages waits for that.
+  Task<Result<void>> WriteBack(Vfs& vfs, VfsHandlePtr h, uint64_t page, std::string bytes);
+
   // FUSE_NOTIFY_INVAL_INODE: the attributes at once; of pages, those whose reading began before, when it has ended and
   // `takes_ns` more have passed.
   void ForgetAttr(InodeId ino);

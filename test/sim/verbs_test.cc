@@ -276,6 +276,16 @@ class Verbs {
     }
   }
   Task<void> Pause(int64_t most_ns) { co_await Sleep(static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(most_ns)))); }
+  static std::string DisksNotInUse(const ClusterMap& map) {
+    std::string out;
+    for (const TargetInfo& t : map.targets) {
+      if (t.state != TargetState::kUp) {
+        out += " disk " + std::to_string(t.id.v) + " of node " + std::to_string(t.node.v) + " is in state " +
+               std::to_string(static_cast<int>(t.state));
+      }
+    }
+    return out;
+  }
   // No shard is missing any more, and no node has more than one of a stripe.
   Task<void> Whole() {
     while (true) {
@@ -286,6 +296,10 @@ class Verbs {
         return p.stripes_done < p.stripes_total || p.stuck > 0;
       });
       if (!repairs && s->degraded_stripes == 0 && s->lost_stripes == 0 && s->crowded_stripes == 0) co_return;
+      refused_ = !s.ok() ? s.error().ToString()
+                         : std::to_string(s->degraded_stripes) + " stripes are degraded, " + std::to_string(s->lost_stripes) +
+                               " lost, " + std::to_string(s->crowded_stripes) + " crowded, " + std::to_string(s->repairs.size()) +
+                               " repairs;" + DisksNotInUse(s->map);
       co_await Sleep(2 * kSecond);
     }
   }
