@@ -363,6 +363,7 @@ Result<void> Repairer::SwapIn(NodeId from, const RepairTaskRecord& t, const Rebu
   queue_.Done(t.old_target, t.shard_bytes, Now());
   refused_by_.erase(t.stripe);
   record->info.columns[t.column] = made;
+  record->info.crowded = crowded;
   if (!Consider(*record)) queue_.Forget(t.stripe);
   on_rebuilt_(t, *record);
   return Ok();
