@@ -15,6 +15,7 @@ import ha_load
 from ha_load import EXPECTED, RECORD_BYTES
 
 CHECK_S = 300
+BUILD_S = 100
 HERE = pathlib.Path(__file__).absolute().parent
 TREE = HERE.parents[1]
 
@@ -208,8 +209,12 @@ class Checkers:
         environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
         if "HOME" not in os.environ:
             environment |= {"GOPATH": str(self.directory / "go"), "GOCACHE": str(self.directory / "go-cache"), "GOMODCACHE": str(self.directory / "go-mod")}
-        done = subprocess.run(["go", "build", "-o", self.directory / "porcupine", "."], cwd=source, env=environment, capture_output=True, text=True,
-                              check=False, timeout=CHECK_S)
+        try:
+            done = subprocess.run(["go", "build", "-o", self.directory / "porcupine", "."], cwd=source, env=environment, capture_output=True, text=True,
+                                  check=False, timeout=BUILD_S)
+        except subprocess.TimeoutExpired:
+            self.why_not["porcupine"] = f"its module was not here within {BUILD_S} s"
+            return
         if done.returncode == 0:
             self.programs["porcupine"] = self.directory / "porcupine"
         else:

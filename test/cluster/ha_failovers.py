@@ -9,6 +9,7 @@ and porcupine). After each, nothing that was acknowledged is lost, nothing was d
 import argparse
 import collections
 import contextlib
+import datetime
 import os
 import pathlib
 import random
@@ -44,6 +45,7 @@ BEFORE_S, AFTER_S = 1.0, 1.0
 BEYOND_LEASES_S = 17.0  # a session's is 15 s
 HOLD_S = 2.0  # until one that is cut off, or dead, is back: at random up to this
 SERVES_S = 60
+LONG_STALL_S = 12.0
 
 
 class Run:
@@ -62,8 +64,9 @@ class Run:
         c, pc = self.c, self.pcs.pc_of(name)
         etcd = next(n for n in self.pcs.of[pc] if n != name)
         hold = self.rng.uniform(0, HOLD_S)
+        second = sum(r.kind == kind for r in self.results) % 2 == 0  # every second one of its kind; this one counts already
         if kind == "kill":
-            both = len(self.results) % 2 == 1  # with etcd's member, perhaps its leader
+            both = second  # with etcd's member, perhaps its leader
             for victim in (etcd, name) if both else (name,):
                 c.kill(victim)
             return lambda: [c.start(n) for n in ((etcd, name) if both else (name,))], hold
@@ -74,7 +77,7 @@ class Run:
         if kind in CUTS:
             self.pcs.cut(pc, CUTS[kind])
             return self.pcs.heal, hold
-        self.pcs.power_off(c, pc)
+        self.pcs.power_off(c, pc, silent=not second)
         return lambda: (self.pcs.power_on(pc), c.start(etcd), c.start(name)), hold
 
     def event(self, kind):
@@ -86,14 +89,16 @@ class Run:
             stack.callback(work.kill)
             work.begins()
             time.sleep(BEFORE_S + self.rng.random())
-            began = time.monotonic()
+            began, at = time.monotonic(), datetime.datetime.now()
             undo, hold = self.happens(kind, status["primary"])
             work.goes_on(time.monotonic())
             after = time.monotonic() - began
             now = wait_for("another one serves", lambda: self.other_serves(status), SERVES_S)
             time.sleep(max(0.0, began + hold - time.monotonic()))
+            undone = time.monotonic()
             undo()
             last = settled(self.c)
+            result.settled = time.monotonic() - undone
             work.goes_on(time.monotonic())
             time.sleep(AFTER_S)
             work.end(result, began)
@@ -110,9 +115,11 @@ class Run:
             if self.before:
                 self.before.remove()
             self.before = work
-        say(f"{kind}: {status['primary']}, then {now['primary']} in term {now['term']}; all went on after {after:.1f} s, the longest stall was "
-            f"{result.stall:.2f} s; {result.operations} operations, {result.acknowledged} durable files; {len(result.lost)} lost, {len(result.twice)} twice, "
+        say(f"{kind} at {at:%H:%M:%S}: {status['primary']}, then {now['primary']} in term {now['term']}; all went on after {after:.1f} s; stalls of {result.stall:.2f} s, "
+            f"{result.shared:.2f} s of what is shared; both in sync {result.settled:.1f} s after it was back; {result.operations} operations, {result.acknowledged} durable files; {len(result.lost)} lost, {len(result.twice)} twice, "
             f"{result.failed} failed, {len(result.unordered)} without an order")
+        if self.args.logs and max(result.stall, result.shared) > LONG_STALL_S:
+            self.keep_logs(pathlib.Path(self.args.logs) / f"event{number}-{kind}")
         assert result.is_good(), "\n".join([*result.lost[:20], *result.twice[:20], *result.unordered, f"{result.failed} operations failed"])
 
     def other_serves(self, before):
@@ -144,10 +151,13 @@ class Run:
             say(f"{i + 1} of {len(kinds)} failovers, {rate * 60:.1f} a minute, {progress.rest() / 60:.0f} min left")
         progress.end()
 
+    def keep_logs(self, directory):
+        shutil.copytree(self.c.cluster / "log", directory, dirs_exist_ok=True)
+
     def keep(self, directory):
         """What tells what went wrong."""
         shutil.copytree(self.place, directory, dirs_exist_ok=True)
-        shutil.copytree(self.c.cluster / "log", directory / "log", dirs_exist_ok=True)
+        self.keep_logs(directory / "log")
         say(f"logs, notes and histories are in {directory}")
 
 
@@ -172,7 +182,7 @@ def parse():
     parser.add_argument("--failovers", type=int, default=int(os.environ.get("STRIA_HA_KILLS", 0)), help="(STRIA_HA_KILLS) default: one of each kind")
     parser.add_argument("--kinds", default=",".join(KINDS), help="default %(default)s")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("STRIA_TEST_SEED", 1)))
-    parser.add_argument("--logs", default=os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR"), metavar="DIR", help="where logs and histories go if something is wrong")
+    parser.add_argument("--logs", default=os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR"), metavar="DIR", help="where logs and histories go if something is wrong, and logs after a long stall")
     args = parser.parse_args()
     args.kinds = args.kinds.split(",")
     if unknown := set(args.kinds) - set(KINDS):

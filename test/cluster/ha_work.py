@@ -23,7 +23,9 @@ AGAIN = 300  # files of an event that are read once more after the next one
 @dataclasses.dataclass
 class Result:
     kind: str
-    stall: float = 0.0
+    stall: float = 0.0      # of loops of durable files
+    shared: float = 0.0     # of what several mounts change
+    settled: float = 0.0    # from when what happened was undone until both were in sync
     acknowledged: int = 0  # durable files
     operations: int = 0
     failed: int = 0
@@ -35,6 +37,12 @@ class Result:
 
     def is_good(self):
         return self.fsck and not (self.failed or self.lost or self.twice or self.unordered)
+
+
+def stall(loops, began):
+    """The longest time without a success of one of them, since then."""
+    ends = [[end for _, end, error in records if not error] for records in loops]
+    return max(longest_gap(of_one, began, max(of_one)) for of_one in ends)
 
 
 class Work:
@@ -89,9 +97,7 @@ class Work:
         result.operations = sum(map(len, (*self.records, *others)))
         result.failed += sum(map(failures, (*self.records, *others)))
         result.acknowledged = sum(len(r) - failures(r) for r in self.records)
-        for records in self.records:
-            ends = [end for _, end, error in records if not error]
-            result.stall = max(result.stall, longest_gap(ends, began, max(ends)))
+        result.stall, result.shared = stall(self.records, began), stall(others, began)
 
     def kill(self):
         for one in self.loops():

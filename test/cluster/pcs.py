@@ -146,11 +146,14 @@ class Pcs:
         self.groups.cut(self.members[pc], directions)
 
     def heal(self):
-        if self.groups:
+        if self.members:
             self.groups.heal()
 
-    def power_off(self, cluster, pc):
-        """The disk first: nothing that a dying process still does gets onto it."""
+    def power_off(self, cluster, pc, silent):
+        """`silent`: it says nothing of it to anybody; else its processes may, before they go. The disk before the processes: nothing
+        that one still does gets onto it."""
+        if silent and self.members:
+            self.cut(pc, DIRECTIONS)
         self.disks[pc].cut()
         pids = [p["pid"] for p in cluster.processes() if p["name"] in self.of[pc]]
         for pid in pids:
@@ -161,6 +164,7 @@ class Pcs:
             wait_for("who had no power is gone", lambda p=pid: not is_running(p), COMMAND_S, 0.02)
 
     def power_on(self, pc):
-        """Its disk; who starts its processes is the caller."""
+        """Its disk and network; who starts its processes is the caller."""
+        self.heal()
         self.disks[pc].off()
         self.disks[pc].on()
