@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import sys
+import time
 
 import ha_checks
 import ha_load
@@ -17,6 +18,7 @@ from ha_table import longest_gap  # noqa: E402
 
 PAUSE_S = 0.02
 CONTEND_PAUSE_S = 0.01
+GOES_ON_S = 90
 AGAIN = 300  # files of an event that are read once more after the next one
 
 
@@ -85,8 +87,9 @@ class Work:
 
     def goes_on(self, since):
         """Each loop has had a success that began after a moment."""
+        end = time.monotonic() + GOES_ON_S
         for one in self.loops():
-            one.goes_on(since)
+            one.goes_on(since, max(1.0, end - time.monotonic()))
 
     def end(self, result, began):
         """Ends all loops; gives the records of the durable files. `began`: when the event was, of whose stall the result tells."""
