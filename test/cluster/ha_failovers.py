@@ -218,6 +218,9 @@ def scenario():
         pcs.wrap_programs(c.programs)
         os.environ["PATH"] = f"{c.programs}:{os.environ['PATH']}"
         with c:
+            # The one that `stria dev` has made is on the disk of a PC, which may have no power.
+            shutil.copytree(next(c.cluster.glob("meta1/trust/admin")), directory / "admin")
+            c.admin = directory / "admin"
             run = Run(c, pcs, checkers, directory / "work", args)
             try:
                 run.all()
