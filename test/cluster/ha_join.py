@@ -24,9 +24,9 @@ import time
 import urllib.error
 import urllib.request
 
+from own_namespaces import enter_namespaces
 from stria_cluster import Cluster, digest_of_file, find_stria, main, say, wait_for, write_file
 
-INSIDE = "STRIA_TEST_NAMESPACE"
 NAMES = ["pc1", "pc2", "pc3"]
 PROGRAMS = ("stria", "stria-meta", "stria-data", "stria-mount")
 HELPERS = ("mount.stria", "mount.fuse.stria", "umount.fuse.stria", "umount.fuse")
@@ -37,15 +37,6 @@ PR_SET_PDEATHSIG = 1
 # As docs/operations.md has it.
 ROOT_BECOMES_ADMIN = "install -d -m 700 /etc/stria/trust/admin && cp /var/lib/stria/meta/trust/admin/* /etc/stria/trust/admin/"
 HERE_ONLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def enter_namespaces():
-    """Runs this program again where all processes, mounts and addresses end with it."""
-    if os.environ.get(INSIDE):
-        return
-    os.environ[INSIDE] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "--",
-                          sys.executable, "-B", *sys.argv])
 
 
 def run(*command, **more):
@@ -535,7 +526,6 @@ def everything():
     if os.geteuid() != 0:
         return say("skipped: PCs are set up by root")
     enter_namespaces()
-    run("ip", "link", "set", "lo", "up")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="stria-test-", dir=os.environ.get("STRIA_TEST_DIR", "/var/tmp")))
     directory.chmod(0o755)  # servers run as another user
     atexit.register(shutil.rmtree, directory, ignore_errors=True)

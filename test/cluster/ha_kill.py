@@ -9,15 +9,14 @@ import shutil
 import sys
 import time
 
+from ha_pair import NAMES, serves, settled
 from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
 
-NAMES = ["meta1", "meta2"]
 KILLS = int(os.environ.get("STRIA_HA_KILLS", 2))  # more: a longer run by hand
 BETWEEN_S = 1.0
 WRITE_PAUSE_S = 0.05  # else most of the time is spent on comparing what was written
 SERVES_S = 20
 GOES_ON_S = 90
-SETTLES_S = 90
 TOLD_S = 60
 
 
@@ -36,24 +35,6 @@ def write_until(mount, writer, stop, acknowledged, count):
         number += 1
         count.value = number
         stop.wait(WRITE_PAUSE_S)
-
-
-def is_well(status):
-    """Both are in sync, and one of them serves."""
-    roles = {m["name"]: m["role"] for m in status.get("members", [])}
-    return status.get("in_sync") == NAMES and roles.get(status["primary"]) == "primary" and sorted(roles.values()) == ["primary", "standby"]
-
-
-def serves(cluster, name):
-    status = cluster.members()
-    return status.get("primary") == name and any(m["name"] == name and m["role"] == "primary" for m in status["members"]) and status
-
-
-def settled(cluster):
-    def well():
-        status = cluster.members()
-        return is_well(status) and status
-    return wait_for("both metadata servers are in sync", well, SETTLES_S)
 
 
 def all_go_on(writers, counts):

@@ -1,12 +1,17 @@
 """A filesystem of its own in an image: a disk that can be small, be full, or lose its power."""
 
+import fcntl
 import os
 import pathlib
+import struct
 import subprocess
 import time
 
 COMMAND_S = 120
 OFF_S = 30
+POWER_BYTES = 3 << 30  # sparse
+# ioctl of ext4 and XFS; "no log flush": what is not on the disk now never will be.
+IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 
 
 class Skip(Exception):
@@ -65,6 +70,41 @@ class LoopDisk:
     def __exit__(self, *_):
         if os.path.ismount(self.path):
             subprocess.run(["umount", "-l", self.path], check=False, timeout=COMMAND_S)
+
+
+class PowerDisk(LoopDisk):
+    """One whose power can be cut."""
+
+    def __init__(self, directory, name):
+        super().__init__(directory, name, POWER_BYTES)
+
+    def cut(self):
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(fd, IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+        finally:
+            os.close(fd)
+
+
+def check_that_it_cuts(directory):
+    """A file written and not synced is gone after a cut, one that was synced is not; else this shows nothing."""
+    with PowerDisk(directory, "probe") as disk:
+        kept = os.open(disk.path / "kept", os.O_CREAT | os.O_WRONLY)
+        os.write(kept, b"kept")
+        os.fsync(kept)
+        os.close(kept)
+        (disk.path / "lost").write_bytes(b"lost")
+        try:
+            disk.cut()
+        except OSError as e:
+            raise Skip(f"this filesystem cannot be shut down: {e.strerror}") from e
+        disk.off()
+        disk.on()
+        there = sorted(f.name for f in disk.path.iterdir() if f.is_file())
+        if there != ["kept"]:
+            raise Skip(f"a shut-down filesystem holds {there} here, not just what was synced")
+        disk.off()
+    disk.image.unlink()
 
 
 def put_nodes_on(cluster_directory, disks):

@@ -7,63 +7,23 @@ over and over by renaming (as editors do) is one whole version, not older than t
 STRIA_TEST_SECONDS=30 writes for so long before each cut."""
 
 import contextlib
-import fcntl
 import multiprocessing
 import os
 import pathlib
 import random
 import signal
-import struct
 import tempfile
 import time
 
-from loop_disk import LoopDisk, Skip, put_nodes_on
+from loop_disk import PowerDisk, Skip, check_that_it_cuts, put_nodes_on
 from stria_cluster import MIB, Cluster, chunks_of, is_running, main, say, wait_for, write_file
 
 NODES = 5
 WRITERS = 4
 WRITE_S = float(os.environ.get("STRIA_TEST_SECONDS", 3))
-IMAGE_BYTES = 3 << 30  # sparse
 SETTLE_S = 120
 LARGE_BYTES = 12 * MIB
 SAVE_BYTES = 3 * MIB
-# ioctl of ext4 and XFS; "no log flush": what is not on the disk now never will be.
-IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
-
-
-class PowerDisk(LoopDisk):
-    """One whose power can be cut."""
-
-    def __init__(self, directory, name):
-        super().__init__(directory, name, IMAGE_BYTES)
-
-    def cut(self):
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.ioctl(fd, IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
-        finally:
-            os.close(fd)
-
-
-def check_that_it_cuts(directory):
-    """A file written and not synced is gone after a cut, one that was synced is not; else this shows nothing."""
-    with PowerDisk(directory, "probe") as disk:
-        kept = os.open(disk.path / "kept", os.O_CREAT | os.O_WRONLY)
-        os.write(kept, b"kept")
-        os.fsync(kept)
-        os.close(kept)
-        (disk.path / "lost").write_bytes(b"lost")
-        try:
-            disk.cut()
-        except OSError as e:
-            raise Skip(f"this filesystem cannot be shut down: {e.strerror}") from e
-        disk.off()
-        disk.on()
-        there = sorted(f.name for f in disk.path.iterdir() if f.is_file())
-        if there != ["kept"]:
-            raise Skip(f"a shut-down filesystem holds {there} here, not just what was synced")
-        disk.off()
-    disk.image.unlink()
 
 
 class PoweredCluster(Cluster):

@@ -123,6 +123,7 @@ class Cluster:
         self.shape = (nodes, disks, layout)
         self.insecure = insecure
         self.metas = metas
+        self.admin = None     # an admin's certificate, if not the one that `stria dev` has made
         self.programs = None  # where `stria dev` finds the daemons, if not where they were built
         if settings is not None:
             assert metas == 1, "several metadata servers have settings already"
@@ -204,7 +205,7 @@ class Cluster:
         if (self.cluster / "cluster.json").exists():
             known = json.loads((self.cluster / "cluster.json").read_text())
             environment["STRIA_META"] = known["meta"]
-            environment["STRIA_TRUST"] = known.get("trust", "off")
+            environment["STRIA_TRUST"] = str(self.admin or known.get("trust", "off"))
         done = subprocess.run([self.stria_path, *map(str, args)], env=environment, encoding="utf-8",
                               errors="surrogateescape", capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=timeout)
