@@ -31,26 +31,28 @@ def parallel_writers(c):
 
 
 def written_in_turns(c):
-    """Two mounts write parts of one page. None waits long: whoever is told to forget the page waits for nobody's write."""
+    """Two mounts make one file longer, each by parts of a page that the other has the rest of. None waits long: whoever is told to forget
+    a page waits for nobody's write."""
+    rounds, part = 60, 1000
     longest = {}
     for flags, name in ((os.O_WRONLY, "O_WRONLY"), (os.O_RDWR, "O_RDWR")):
         path = f"turns-{name}"
-        (c.mount / path).write_bytes(b"." * PAGE)
+        (c.mount / path).touch()
         waits = []
 
         def write(n, flags=flags, path=path, waits=waits):
             fd = os.open((c.mount, c.other)[n] / path, flags)
-            for _ in range(20):
+            for i in range(rounds):
                 began = time.monotonic()
-                os.pwrite(fd, b"%d" % n * 100, 1000 * n)
+                os.pwrite(fd, b"%d" % n * part, (2 * i + n) * part)
                 waits.append(time.monotonic() - began)
+                time.sleep(0.001)
             os.close(fd)
 
         in_threads(write, range(2))
         longest[name] = max(waits)
         for mount in (c.mount, c.other):
-            got = (mount / path).read_bytes()
-            assert got[:100] == b"0" * 100 and got[1000:1100] == b"1" * 100, f"bytes of a writer by {name} are not there"
+            assert (mount / path).read_bytes() == (b"0" * part + b"1" * part) * rounds, f"bytes of a writer by {name} are not there"
     say("longest write: " + ", ".join(f"{name} {s:.2f} s" for name, s in longest.items()))
     assert max(longest.values()) < 5, f"a write waited {longest}"
 
