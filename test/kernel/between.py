@@ -44,7 +44,10 @@ def written_in_turns(c):
             fd = os.open((c.mount, c.other)[n] / path, flags)
             for i in range(rounds):
                 began = time.monotonic()
-                os.pwrite(fd, b"%d" % n * part, (2 * i + n) * part)
+                try:
+                    os.pwrite(fd, b"%d" % n * part, (2 * i + n) * part)
+                except OSError as e:
+                    raise AssertionError(f"{path}: round {i}: {e} after {time.monotonic() - began:.1f} s") from e
                 waits.append(time.monotonic() - began)
                 time.sleep(0.001)
             os.close(fd)

@@ -27,7 +27,7 @@ HERE = pathlib.Path(__file__).absolute().parent
 NODES = 5
 SLOW_S = 60
 CONFORM_SHORT = ("names.rename", "names.unlink", "files.opening_flags", "files.direct", "files.sizes", "files.holes", "files.allocation", "files.copying",
-                 "files.mappings", "files.appending", "files.ends", "files.stored", "rights.suid", "rights.umasks", "other.xattrs", "other.locks")
+                 "files.mappings", "files.appending", "files.ends", "files.stored", "rights.suid", "rights.umasks", "other.capabilities", "other.locks")
 
 
 class Guest(Cluster):
