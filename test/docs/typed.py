@@ -70,7 +70,7 @@ def inline_commands(prose):
 DIFFERS = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", r"[0-9a-f-]{36}"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", r"[\d :-]{19}"),
-    (r"(?<!\S)(?:/\w+)*/f\d(?!\S)", r"(?:/\w+)*/f\d(?!\S)"),  # files of examples
+    (r"(?<!\S)(?:/\w+)*/f\d(?!\S)", r"(?:/\w+)*/f\d+(?!\S)"),  # files of examples
     (r"\[[#-]{20}\]", r"\[[#-]{20}\]"),
     (r"(?<![\w:.])\d[\d.,]* ?(?:d|h|min|s|ms)\b(?: \d+ ?(?:h|min|s)\b)*", r"\d[\d.,]* ?(?:d|h|min|s|ms)\b(?: \d+ ?(?:h|min|s)\b)*"),
     (r"(?<![\w:.+])\d[\d.]* ?(?:[KMGT]i)?B\b", r"\d[\d.]* ?(?:[KMGT]i)?B\b"),
@@ -93,18 +93,15 @@ def pattern_of(line):
 
 
 def missing(shown, printed):
-    """The first line of a document that was not printed, in their order; "" if all were. `..` and `...` stand for anything, and so does what is printed
-    between the lines of a document; where lines are broken makes no difference."""
+    """The first line of a document that was not printed; "" if all were. `..` and `...` stand for anything, and so does what is printed between the lines of
+    a document; where lines are broken and in which order they come makes no difference."""
     printed = " ".join(printed.split())
-    at = 0
     for line in shown:
         for part in re.split(r"(?:^|(?<=\s))\.\.\.?(?=\s|$)|(?<=\w)\.\.(?=$)", line):
             if not part.strip():
                 continue
-            match = re.compile(pattern_of(part)).search(printed, at)
-            if match is None:
+            if re.search(pattern_of(part), printed) is None:
                 return line
-            at = match.end()
     return ""
 
 

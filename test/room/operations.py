@@ -24,7 +24,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "test/docs"))
 import typed  # noqa: E402
 
-FILES, FILE_BYTES = 6, 12 << 20
+FILES, FILE_BYTES = 30, 4 << 20
 LOOK_S = 7  # at what goes on until somebody ends it
 # They say how the cluster is by their exit codes, too.
 TELLING = re.compile(r"^stria (status|disk can-remove|rebuild ls|doctor|meta status|fsck)\b")
@@ -37,7 +37,7 @@ class Operations(Room):
         self.document = typed.sections((TOP / "docs/operations.md").read_text())
         self.followed = 0
         self.digests = {}
-        self.tokens = {}
+        self.tokens, self.made = {}, ""  # what is pasted: by role, and the last one that a block has made
         self.differs = []
 
     # ---- Typing ----
@@ -90,12 +90,13 @@ class Operations(Room):
         text = None
         if other.startswith("stria join -"):
             role = "data" if pc.name != plan.CLIENT else "client"
-            text = self.tokens[role] + "\n"
+            text = (self.made or self.tokens[role]) + "\n"
         code, said = self.type_in(pc, other, text)
         right = {0, 1, 2} if TELLING.match(words) else {0, 124, 130} if ENDLESS.match(words) else {0}
         assert code in right, f"{pc.name}# {other} gave {code}: {said}"
         if other.startswith("stria token make"):
-            self.tokens[re.search(r"--role (\w+)", other)[1]] = next(line for line in said.splitlines() if line.startswith("stria-join:"))
+            self.made = next(line for line in said.splitlines() if line.startswith("stria-join:"))
+            self.tokens[re.search(r"--role (\w+)", other)[1]] = self.made
         return said
 
     def journal(self, pc, unit, shown):
@@ -113,7 +114,7 @@ class Operations(Room):
         assert commands, f"docs/operations.md, \"{heading}\", has no commands in block {number}"
         self.say(f"docs/operations.md, \"{heading}\", block {number}")
         change = dict(change or {})
-        used = set()
+        used, self.made = set(), ""
         for command in commands[only or slice(None)]:
             here = {}
             for was, now in (names or {}).items():
@@ -169,9 +170,12 @@ class Operations(Room):
         pc.install([self.debs[p] for p in (["stria-client"] if not disks and name != "pc1" else ["stria-data" if disks else "stria-meta", "stria-client"])])
         return pc
 
-    def join(self, name):
-        """A further one with disks, by the procedure of docs/operations.md."""
-        said = self.inline("Procedures", "stria token make --role data")
+    def join(self, name, anew=False):
+        """A further one with disks, by the procedure of docs/operations.md. `anew`: it has been one before."""
+        if anew:
+            said = self.inline("A node died", "stria token make --role data --name n3", names={"n3": name})
+        else:
+            said = self.inline("Procedures", "stria token make --role data")
         token = next(line for line in said.splitlines() if line.startswith("stria-join:"))
         pc = self.pcs[name]
         disks = " ".join(f"--disk /srv/{d}" for d in pc.disks)
@@ -180,17 +184,20 @@ class Operations(Room):
         pc.start("stria-data")
         wait_until(f"{name} is up", lambda: self.node_state(name) == "up", 60)
 
-    def write(self, name, size=FILE_BYTES):
+    def write(self, names, size=FILE_BYTES):
         pc = self.client.pc
-        pc.run(*AS_USER, "sh", "-c", f"head -c {size} /dev/urandom > {MOUNT}/work/{name} && sync {MOUNT}/work/{name}")
-        self.digests[name] = pc.run("sha256sum", f"{MOUNT}/work/{name}").split()[0]
+        pc.run(*AS_USER, "sh", "-ec", f"for f in {' '.join(names)}; do head -c {size} /dev/urandom > {MOUNT}/work/$f; sync {MOUNT}/work/$f; done")
+        self.digests |= self.digests_of(names)
+
+    def digests_of(self, names):
+        said = self.client.pc.run("sha256sum", *(f"{MOUNT}/work/{name}" for name in names))
+        return {pathlib.Path(path).name: digest for digest, path in (line.split() for line in said.splitlines())}
 
     def verify(self):
         """Nothing from a cache."""
         self.client.mount_anew()
-        for name, digest in self.digests.items():
-            said = self.client.pc.run("sha256sum", f"{MOUNT}/work/{name}").split()[0]
-            assert said == digest, f"{name} has other bytes than were written"
+        wrong = [name for name, digest in self.digests_of(self.digests).items() if digest != self.digests[name]]
+        assert not wrong, f"{wrong} have other bytes than were written"
 
     def wait_state(self, name, *states):
         wait_until(f"{name} is {states}", lambda: self.node_state(name) in states, 60)
@@ -249,8 +256,7 @@ class Operations(Room):
             assert code in (0, 1), said
         self.type_in(self.first, "stria --version && stria status")
         self.wait_well()
-        for i in range(FILES):
-            self.write(f"f{i}")
+        self.write([f"f{i}" for i in range(FILES)])
 
     def mounting(self):
         pc = self.client.pc
@@ -282,11 +288,12 @@ class Operations(Room):
         self.follow("Who reads and writes", 1, jobs)
 
     def being_told(self):
-        for program in ("usr/local/sbin/page-me", "usr/sbin/sendmail"):
-            path = self.first.inside / program
-            path.unlink(missing_ok=True)
-            path.write_text(f"#!/bin/sh\ncat >> /run/{path.name}\n")
-            path.chmod(0o755)
+        for pc in (self.first, self.client.pc):
+            for program in ("usr/local/sbin/page-me", "usr/sbin/sendmail"):
+                path = pc.inside / program
+                path.unlink(missing_ok=True)
+                path.write_text(f"#!/bin/sh\ncat >> /run/{path.name}\n")
+                path.chmod(0o755)
         self.first.run("install", "-d", "-m", "700", "/var/lib/stria-watch")
         self.follow("Being told", 1)
         unit = (TOP / "tools/package/debian/stria-client.stria-watch.service").read_text()
@@ -294,14 +301,15 @@ class Operations(Room):
 
         def start():
             """As systemd does, with the unit's file of variables."""
-            log = open(self.logs / "pc1-stria-watch.log", "ab")
-            with log:
-                self.watch = subprocess.Popen(self.first.enter("bash", "-c", f"set -a; . /etc/default/stria-watch; exec {command}"), stdin=subprocess.DEVNULL,
-                                              stdout=log, stderr=log, env=self.first.environment())
-            time.sleep(2)
-            assert self.watch.poll() is None, (self.logs / "pc1-stria-watch.log").read_text()
+            pc, log = self.client.pc, self.logs / "stria-watch.log"
+            pc.run("install", "-d", "-m", "700", "/var/lib/stria-watch")
+            with open(log, "ab") as out:
+                self.watch = subprocess.Popen(pc.enter("bash", "-c", f"set -a; . /etc/default/stria-watch; exec {command}"), stdin=subprocess.DEVNULL,
+                                              stdout=out, stderr=out, env=pc.environment())
+            wait_until("it remembers from when on it tells", lambda: (pc.inside / "var/lib/stria-watch/state").exists() or self.watch.poll() is not None, 30)
+            assert self.watch.poll() is None, log.read_text()
             return ""
-        self.first.run("mkdir", "-p", "/etc/default")
+        self.client.pc.run("mkdir", "-p", "/etc/default")
         self.follow("Being told", 2, {"systemctl enable --now stria-watch": start})
 
     def bits_rot(self):
@@ -392,7 +400,8 @@ class Operations(Room):
         for disk in ("d1", "d2"):
             n1.run("umount", "-l", f"/srv/{disk}")
             n1.run("rmdir", f"/srv/{disk}")
-        wait_until("both are missed", lambda: all(self.disks()[f"n1:{d}"]["state"] == "absent" for d in ("d1", "d2")), 60)
+        wait_until("both are missed", lambda: all(self.disks()[f"n1:{d}"]["health"] == "absent" for d in ("d1", "d2")) and
+                   self.find("Disk n1:d2 is absent. Its node says: .*cannot open") and self.find("Disk n1:d1 is absent. Its node says: .*cannot open"), 60)
         self.follow("A controller died", 2)
         self.wait_well(300)
         self.verify()
@@ -402,17 +411,16 @@ class Operations(Room):
         n5 = self.pcs["n5"]
         n5.services["stria-data"].stop()
         self.wait_state("n5", "down")
-        for i in range(3):
-            self.write(f"narrow{i}")
+        self.write([f"narrow{i}" for i in range(3)])
         self.follow(heading, 1, only=slice(0, 1))
         self.follow("Is everything all right?", 1, names={"n3": "n5"})
         n5.start("stria-data")
         self.wait_state("n5", "up")
         self.wait_well(300)
         self.follow(heading, 1, only=slice(1, 2))
-        self.follow("Fewer nodes than the layout has columns", 1)
         n5.services["stria-data"].stop()
         self.wait_state("n5", "down")
+        self.follow("Fewer nodes than the layout has columns", 1)
         self.follow(heading, 2, only=slice(0, 1))
         wait_until("n5 is made again elsewhere", lambda: (s := self.status()).get("degraded_stripes") == 0 and s["crowded_stripes"], 300, 1)
         self.follow(heading, 2, only=slice(1, None))
@@ -462,7 +470,7 @@ class Operations(Room):
         del self.pcs["n4"]
         shutil.rmtree(n4.dir)
         self.power("n4", ["d1", "d2"])
-        self.join("n4")
+        self.join("n4", anew=True)
         self.follow(heading, 3, names={"n3": "n4"})
         self.wait_well(300)
         self.verify()
@@ -555,6 +563,9 @@ class Operations(Room):
             self.say(f"{step}: {time.monotonic() - began:.0f} s")
         self.watch.terminate()
         self.watch.wait(COMMAND_S)
+        mails = (self.client.pc.inside / "run/sendmail").read_text()
+        told = [words for words in ("Disk n1:d1 ", "Node n5 is down", "cannot be read") if words not in mails]
+        assert not told, f"stria watch has sent no mail of {told}, but\n{mails}"
         self.client.pc.run("umount", "-l", MOUNT, check=False)
         self.client.pc.kill_all()
         for name in [n for n in self.pcs if n not in ("pc1", plan.CLIENT)]:
