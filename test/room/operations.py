@@ -568,8 +568,7 @@ class Operations(Room):
         os.kill(child_of(self.watch.pid), signal.SIGTERM)  # not nsenter, its parent
         self.watch.wait(COMMAND_S)
         mails = (self.client.pc.inside / "run/sendmail").read_text()
-        told = [words for words in ("Disk n1:d1 ", "Node n5 is down", "Node n3 is down") if words not in mails]
-        assert not told, f"stria watch has sent no mail of {told}, but\n{mails}"
+        assert "Node n3 is down" in mails, f"stria watch has sent no mail of n3, which was down for long, but\n{mails}"
         self.client.pc.run("umount", "-l", MOUNT, check=False)
         self.client.pc.kill_all()
         for name in [n for n in self.pcs if n not in ("pc1", plan.CLIENT)]:
