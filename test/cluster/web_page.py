@@ -28,11 +28,21 @@ OF_THIS_MACHINE = "% full"
 HERE_ONLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+def monitor(c):
+    """As docs/web.md says, but for the places. Gives the directory of its certificate."""
+    said = c.stria("token", "make", "--role", "monitor", "--name", "web", "--ttl", "1h").stdout
+    token, trust = c.dir / "token", c.dir / "web-trust"
+    token.touch(mode=0o600)
+    token.write_text(next(line for line in said.splitlines() if line.startswith("stria-join:")) + "\n")
+    c.stria("join", "--token-file", token, "--trust", trust)
+    return trust
+
+
 class Web:
     def __init__(self, c):
         known = json.loads((c.cluster / "cluster.json").read_text())
         self.log = open(c.cluster / "log" / "web.log", "ab")
-        self.process = subprocess.Popen([c.program("stria-web"), "--meta", known["meta"], "--trust", known["trust"], "--listen", "127.0.0.1:0"],
+        self.process = subprocess.Popen([c.program("stria-web"), "--meta", known["meta"], "--trust", monitor(c), "--listen", "127.0.0.1:0"],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
 
     def __enter__(self):
