@@ -194,15 +194,10 @@ class FuseAdapter {
   void Named(InodeId dir, const std::string& name, const Attr& attr) {
     if (options_.names) options_.names->Named(dir, name, attr.ino, attr.type == FileType::kDirectory);
   }
-  void DoubtNames() const {
-    if (options_.names) options_.names->Doubt();
-  }
   int64_t Believe(InodeId dir, const std::string& name, int64_t ns) {
     return options_.names ? options_.names->Believe(dir, name, ns) : 0;
   }
-  bool MayHaveName(InodeId dir, const std::string& name) const {
-    return options_.names && options_.names->MayHave(dir, name);
-  }
+  FuseKernelCache* names() const { return options_.names; }  // null: the kernel has none
   // Whether a thread that looks up that name may be told that it leads to `found` (0: nowhere).
   bool MayReplace(uint32_t thread, InodeId dir, const std::string& name, InodeId found) const {
     return !moved_ || moved_->MayReplace(thread, options_.names->DirOf(dir, name), found);

@@ -50,7 +50,7 @@ Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent
 }
 
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
-  const bool kept = a.MayHaveName(parent, name);
+  const bool kept = a.names() && a.names()->MayHave(parent, name);
   if (kept) r->KeepName();
   auto answer = co_await a.moves().Ask<Result<EntryOut>>(parent, name, r->thread(), [&a, r, parent, &name] {
     const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
@@ -64,7 +64,7 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving ? answer.moving : answer.had);
     const bool there = now.ok() && answer.moving;  // the kernel has it by that name
     if (there) a.Named(parent, name, now->attr);
-    else a.DoubtNames();
+    else if (a.names()) a.names()->Doubt();
     r->Entry(now, false, there ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
     co_return;
   }
@@ -105,7 +105,7 @@ Task<void> LookupByNumber(FuseAdapter& a, FuseRequest* r, fuse_ino_t node, bool 
   if (outside || found->attr.nlink == 0) {
     r->Fail(FsError::kStale);
   } else {
-    a.DoubtNames();
+    if (a.names()) a.names()->Doubt();
     r->Entry(found, false);
   }
 }

@@ -216,7 +216,7 @@ class Cluster:
     def program(self, name):
         """One of the daemons, as `stria dev` starts them."""
         stria = pathlib.Path(self.stria_path)
-        built = {"stria-mount": "client/fuse", "stria-meta": "meta", "stria-data": "server"}[name]
+        built = {"stria-mount": "client/fuse", "stria-meta": "meta", "stria-data": "server", "stria-web": "tools/web"}[name]
         places = [pathlib.Path(os.environ.get("STRIA_BIN_DIR", stria.parent))]
         places += [s.parent.parent / built for s in (stria, stria.resolve())]
         return next(p / name for p in [*places, stria.resolve().parent] if (p / name).exists())

@@ -30,6 +30,8 @@ LONG = Shape([f"pc{n}" for n in range(1, 7)], ["pc7", "pc8"], 2, "raid5:4+1", ["
 
 # The first has only the metadata.
 FIRST_HOUR = Shape(["pc1", "n1", "n2", "n3"], [], 2, "raid5:2+1", [])
+# Names as docs/operations.md has them.
+OPERATIONS = Shape(["pc1", "n1", "n2", "n3", "n4", "n5"], ["n6", "n7"], 2, "raid5:4+1", [])
 
 
 def documented(text):

@@ -4,12 +4,10 @@ browser complains of nothing, and how it looks (screenshots in the test's output
     page.py [PROGRAM]
 """
 
-import html.parser
 import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,56 +18,9 @@ HERE = pathlib.Path(__file__).absolute().parent
 TOP = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 import states  # noqa: E402
+from browser import LIMIT_S, Browser, expect, problems, says  # noqa: E402
 
 SIZES = {"wall": "1920,1080", "phone": "412,915"}
-LIMIT_S = 120
-problems = []
-
-
-def expect(right, what):
-    if not right:
-        problems.append(what)
-
-
-class Elements(html.parser.HTMLParser):
-    """Text, attributes and elements within, of each element with an id."""
-
-    VOID = {"meta", "link", "br", "img", "input"}
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.text, self.attributes, self.tags, self.all = [], {}, {}, {}, []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        for _, within in self.open:
-            if within:
-                self.tags[within].append((tag, attributes))
-        self.all.append((tag, attributes))
-        name = attributes.get("id")
-        if name:
-            self.attributes[name], self.text[name], self.tags[name] = attributes, "", []
-        if tag not in self.VOID:
-            self.open.append((tag, name))
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        while self.open:
-            if self.open.pop()[0] == tag:
-                break
-
-    def handle_data(self, data):
-        for _, within in self.open:
-            if within:
-                self.text[within] += data
-
-    def shown(self, name):
-        return "hidden" not in self.attributes[name]
 
 
 class Web:
@@ -95,40 +46,6 @@ class Web:
                 return reply.status, reply.headers, reply.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.headers, e.read().decode()
-
-
-def chromium():
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    sys.exit("no chromium is installed; ./tools/install-packages installs it")
-
-
-class Browser:
-    def __init__(self, home):
-        self.home, self.program = home, chromium()
-
-    def run(self, url, *more):
-        done = subprocess.run([self.program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-                               "--disable-extensions", "--disable-background-networking", f"--user-data-dir={self.home}/profile", "--enable-logging=stderr",
-                               "--virtual-time-budget=6000", *more, url], capture_output=True, timeout=LIMIT_S,
-                              env=os.environ | {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home), "XDG_CACHE_HOME": str(self.home), "LANG": "C.UTF-8"})
-        complaints = [line for line in done.stderr.decode(errors="replace").splitlines() if "CONSOLE" in line]
-        expect(not complaints, f"{url}: the browser complains: {complaints[:3]}")
-        return done.stdout.decode(errors="replace")
-
-    def look(self, url):
-        return Elements(self.run(url, "--dump-dom"))
-
-    def picture(self, url, path, size, dark):
-        self.run(url, f"--screenshot={path}", f"--window-size={size}", *(["--blink-settings=preferredColorScheme=0"] if dark else []))
-        data = path.read_bytes() if path.exists() else b""
-        expect(data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 20_000, f"{path.name} is no picture of a page")
-
-
-def says(page, where, *words):
-    for word in words:
-        expect(word in page.text.get(where, ""), f"#{where} does not say {word!r}, but {page.text.get(where)!r}")
 
 
 def check_all(name, page, recording):
