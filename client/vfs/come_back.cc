@@ -22,7 +22,9 @@ std::vector<HeldInode> ComeBack::Held() {
     // What nobody knows of yet is no server's to give back.
     const bool unknown = n->made.file() && !n->made.tried_to_tell();
     const InodeLease& lease = n->lease;
-    n->lease.Claim(used && !unknown && lease.generation() == needs_.generation());
+    // Handles that were lost with a former session may be all that is left of it: of that this session was given nothing.
+    const bool given = !lease.none() || !lease.proof().empty();
+    n->lease.Claim(used && given && !unknown && lease.generation() == needs_.generation());
     if ((lease.none() && !lease.claimed()) || lease.generation() != needs_.generation()) continue;
     const bool writes = lease.none() && (n->writers > 0 || !n->writes.clean());
     out.push_back({ino, lease.mode(), lease.for_write() || writes, !lease.claimed(), lease.proof()});

@@ -142,6 +142,17 @@ TEST_F(ComeBackTest, ALockThatAnotherClientHasHadLosesTheFile) {
   EXPECT_GT(lock_requests, 0);        // and is told that none of its locks is held
 }
 
+// The server would refuse the whole claim, and all that is open here would be lost.
+TEST_F(ComeBackTest, WhatIsOpenByAFormerSessionOnlyIsNotClaimed) {
+  const VfsInodePtr file = OpenFile(), lost = table.Of(InodeId(7));
+  ++lost->readers;
+  lost->lease.BelongsTo(generation);
+  const std::vector<HeldInode> held = room.Held();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].ino, kIno);
+  EXPECT_FALSE(lost->lease.claimed());
+}
+
 TEST_F(ComeBackTest, WhatTheServerNeverHadIsNotLostThere) {
   const VfsInodePtr file = OpenFile();
   MadeFile made;

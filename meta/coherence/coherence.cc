@@ -157,7 +157,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
       if (sessions_.table().Exists(s)) co_return SessionReply(r.header, s, true);
     }
     // What it holds is nobody's, and its bytes are as safe as their file's version says.
-    if (sessions_.table().Exists(s)) Lapse(s, refused);
+    if (sessions_.table().Exists(s)) Lapse(s, refused, /*whole=*/false);
   }
   if (MayComeBack(r)) co_return co_await ComeBack(std::move(r));
   if (const auto newer = sessions_.table().FindByClient(r.client_uuid, OwnerOf(r.header)); s && newer && newer->v > s.v) {

@@ -154,7 +154,8 @@ class Coherence : public ConfinedSessions {
   // of its owner may have them, too: the mounts of one machine have one key, and so one holder.
   void Fence(SessionId s, std::string_view why, bool cut_off = true);
   // Others may have what it held. Fences it instead if it could not come back.
-  void Lapse(SessionId s, std::string_view why);
+  // `whole`: all that it has open is known here.
+  void Lapse(SessionId s, std::string_view why, bool whole = true);
   void LapseSilent(SessionId s, std::string_view why);  // the same; its owner gets less from now on
   void LapseWhoIsSilent();
   void ForgetHeld(SessionId s);  // what others wait for from it, and what it would be told

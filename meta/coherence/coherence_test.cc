@@ -301,6 +301,31 @@ TEST_F(CoherenceTest, AfterARestartCallsWaitUntilAllHaveReclaimed) {
   EXPECT_EQ(ended, std::set<SessionId>{b.session});
 }
 
+// One claim that is not proved costs the others their leases, and nothing more.
+TEST_F(CoherenceTest, OfAClaimThatIsRefusedWhatIsProvedStaysOpen) {
+  Begin();
+  const OpHeader a = Open(1);
+  ASSERT_TRUE(Acquire(a, kRootInode, false).ok());
+  coherence->grants().NoteReader(a.session, kRootInode);
+  const std::string proof = coherence->ProofOfOpen(a, kRootInode);
+  Begin();
+  OpenSessionRequest r;
+  r.header = a;
+  r.client_uuid = Uuid{77, 1};
+  r.client = "client 1";
+  r.comes_back = true;
+  HeldInode unproved, held;
+  unproved.ino = kFile;
+  held.ino = kRootInode;
+  held.proof = proof;
+  r.held = {unproved, held};
+  const OpenSessionReply back = RunSim(ex, coherence->OpenSession(r)).value();
+  EXPECT_TRUE(back.lapsed);
+  ASSERT_EQ(back.not_taken.size(), 1u);
+  EXPECT_EQ(back.not_taken[0].ino, kFile);
+  EXPECT_TRUE(coherence->grants().table().IsOpenBy(a.session, kRootInode));
+}
+
 TEST_F(CoherenceTest, WhoMakesRoomInTheTableIsToldToForget) {
   options.max_interests = 2;
   Begin();

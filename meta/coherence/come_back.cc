@@ -18,7 +18,7 @@ void Coherence::LapseSilent(SessionId s, std::string_view why) {
   Lapse(s, why);
 }
 
-void Coherence::Lapse(SessionId s, std::string_view why) {
+void Coherence::Lapse(SessionId s, std::string_view why, bool whole) {
   const SessionRecord* found = sessions_.table().Find(s);
   if (found == nullptr || found->lapsed) return;
   if (!found->comes_back || sessions_.table().remember_ns() == 0) return Fence(s, why);
@@ -26,7 +26,7 @@ void Coherence::Lapse(SessionId s, std::string_view why) {
              found->client, why, sessions_.table().remember_ns() / kSecond);
   ++losses_.lapsed;
   const bool known = !sessions_.table().IsUnclaimed(s);
-  if (known) lapsed_.Add(s, grants_.table().OpenBy(s), locks_.LocksOf(s));
+  if (known) lapsed_.Add(s, grants_.table().OpenBy(s), locks_.LocksOf(s), whole);
   for (InodeId ino : grants_.Drop(s)) cleaner_->ReapIfUnused(ino);
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
   ForgetHeld(s);

@@ -2,8 +2,9 @@
 
 namespace stria {
 
-void LapsedSessions::Add(SessionId s, const std::vector<Open>& open, const std::vector<FileLock>& locks) {
+void LapsedSessions::Add(SessionId s, const std::vector<Open>& open, const std::vector<FileLock>& locks, bool all) {
   Session& kept = sessions_[s];
+  kept.all = all;
   for (const auto& [ino, writes] : open) {
     if (kept.open.emplace(ino, writes).second) ++opens_[ino];
   }

@@ -29,11 +29,16 @@ class LapsedSessions {
  public:
   using Open = std::pair<InodeId, bool>;  // for writing
 
-  void Add(SessionId s, const std::vector<Open>& open, const std::vector<FileLock>& locks);
+  // `all`: it had nothing else open.
+  void Add(SessionId s, const std::vector<Open>& open, const std::vector<FileLock>& locks, bool all = true);
   // Forgets it; the inodes that it had open.
   std::vector<InodeId> Drop(SessionId s);
 
-  bool Knows(SessionId s) const { return sessions_.contains(s); }
+  // Whether what it had open is known here.
+  bool Knows(SessionId s) const {
+    const auto it = sessions_.find(s);
+    return it != sessions_.end() && it->second.all;
+  }
   bool IsOpen(InodeId ino) const { return opens_.contains(ino); }  // by any of them
   // nullopt: not open; else whether for writing.
   std::optional<bool> OpenBy(SessionId s, InodeId ino) const;
@@ -46,6 +51,7 @@ class LapsedSessions {
  private:
   using Owner = std::pair<LockKind, uint64_t>;
   struct Session {
+    bool all = true;
     std::map<InodeId, bool> open;
     std::map<InodeId, std::map<Owner, LockRanges>> locks;
   };
