@@ -44,6 +44,8 @@ class NameMoves {
     late_.Answered(dir, name, thread, executor_->NowNs(), believed_ns);
   }
   void End(InodeId dir, const std::string& name) { moving_.erase({dir, name}); }
+  // Before an answer that ends the kernel's belief in the name of an entry that it moves, or has moved.
+  void Doubt() { late_.Doubt(); }
 
   template <class T>
   struct Answer {
@@ -71,7 +73,6 @@ class NameMoves {
       answer.found = co_await find();
     } while (From(dir, name) || answer.had || MayCome(dir, name, thread));  // since it has begun
     if (answer.moving) answer.had = InodeId();
-    if (answer.had) late_.Doubt();
     co_return answer;
   }
 

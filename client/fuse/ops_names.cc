@@ -62,9 +62,13 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   }
   if (answer.moving || answer.had) {
     const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving ? answer.moving : answer.had);
-    const bool there = now.ok() && answer.moving;  // the kernel has it by that name
-    if (there) a.Named(parent, name, now->attr);
-    else if (a.names()) a.names()->Doubt();
+    const bool there = now.ok() && answer.moving && a.moves().IsMoving(parent, name);  // the kernel has it by that name
+    if (there) {
+      a.Named(parent, name, now->attr);
+    } else {
+      a.moves().Doubt();
+      if (a.names()) a.names()->Doubt();
+    }
     r->Entry(now, false, there ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
     co_return;
   }

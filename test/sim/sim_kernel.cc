@@ -85,10 +85,11 @@ Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, s
     if (!found.ok() || found->attr.type != FileType::kDirectory) co_return found;
     // (The entry that was asked about stays where the kernel has moved it meanwhile.)
     if (found->attr.ino != asked || Find(asked) == names_.end()) Put(key, found->attr.ino);
-    if (!answer.had) {
+    if (!had || (answer.moving && Moves().IsMoving(parent, key.second))) {
       Believe(vfs, key, found->attr.ino);
-    } else if (const auto moved = Find(asked); moved != names_.end()) {
-      moved->second.believed_ns = 0;
+    } else {
+      if (const auto moved = Find(asked); moved != names_.end()) moved->second.believed_ns = 0;
+      Moves().Doubt();
       driver_names_.Doubt(Executor::Current().NowNs());
     }
     co_return found;
