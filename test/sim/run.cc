@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/log.h"
 #include "stripe/layout_spec.h"
 #include "test/sim/progress.h"
 #include "test/sim/world.h"
@@ -31,10 +32,15 @@ SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
       cluster_(seed, OfSeed(options_.cluster, seed)),
       rng_(seed * 7919 + 13),
       client_died_ns_(options_.cluster.clients, INT64_MIN / 2),
-      patience_(&cluster_, ParseLayout(options_.cluster.layout)->m, BoundsOf(options_)) {}
+      patience_(&cluster_, ParseLayout(options_.cluster.layout)->m, BoundsOf(options_)) {
+  if (!tracing_) return;
+  SetLogSink([](void* world, LogLevel, std::string_view line) { static_cast<SimWorld*>(world)->Trace("log: " + std::string(line)); }, this,
+             LogLevel::kInfo);
+}
 
 // Actors may hold what is ours.
 SimWorld::~SimWorld() {
+  if (tracing_) SetLogSink(nullptr, nullptr);
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     if (cluster_.client_up(c)) cluster_.scope(c).CancelAll();
   }
