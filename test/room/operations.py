@@ -297,7 +297,6 @@ class Operations(Room):
                 path.unlink(missing_ok=True)
                 path.write_text(f"#!/bin/sh\ncat >> /run/{path.name}\n")
                 path.chmod(0o755)
-        self.first.run("install", "-d", "-m", "700", "/var/lib/stria-watch")
         self.follow("Being told", 1)
         unit = (TOP / "tools/package/debian/stria-client.stria-watch.service").read_text()
         command = re.search(r"^ExecStart=(.*)$", unit, re.M)[1]
@@ -305,7 +304,6 @@ class Operations(Room):
         def start():
             """As systemd does, with the unit's file of variables."""
             pc, log = self.client.pc, self.logs / "stria-watch.log"
-            pc.run("install", "-d", "-m", "700", "/var/lib/stria-watch")
             with open(log, "ab") as out:
                 self.watch = subprocess.Popen(pc.enter("bash", "-c", f"set -a; . /etc/default/stria-watch; exec {command}"), stdin=subprocess.DEVNULL,
                                               stdout=out, stderr=out, env=pc.environment())

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "common/printable.h"
 #include "common/quantity.h"
@@ -166,9 +167,12 @@ class Watching {
           page.ok() ? away.OnAnswer(BoottimeNs(), WallclockNs()) : away.OnFailure(SentenceOf(page.error()), BoottimeNs(), WallclockNs());
       if (own && !Deliver(*own, [&] { state_.away_told = away.told(); })) break;
       if (!page.ok()) {
+        // Once: it may be for want of credentials, which no time mends.
+        if (!std::exchange(complained_, true)) *ctx_.err << "stria: " << SentenceOf(page.error()) << std::endl;
         Pause(kAskAgain);
         continue;
       }
+      complained_ = false;
       for (const ClusterEvent& e : page->events) {
         if (!Deliver(e, [&] { state_.next = e.seq; })) return failed_;
       }
@@ -230,6 +234,7 @@ class Watching {
   std::string sendmail_, mail_, host_;
   WatchState state_;
   bool has_state_ = false;
+  bool complained_ = false;  // of calls that fail, since the last that did not
   int failed_ = kExitOk;
 };
 

@@ -129,7 +129,11 @@ TEST_F(ReceiverTest, TheStateIsReplacedInOneStep) {
   ASSERT_TRUE(WriteStateFile(path, "one").ok());
   ASSERT_TRUE(WriteStateFile(path, "two").ok());
   EXPECT_EQ(ReadStateFile(path).value(), "two");
-  EXPECT_FALSE(WriteStateFile(dir_.path() + "/nowhere/state", "x").ok());
+  EXPECT_TRUE(WriteStateFile(dir_.path() + "/watch/state", "x").ok());
+  struct stat st;
+  ASSERT_EQ(::stat((dir_.path() + "/watch").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0700u);
+  EXPECT_FALSE(WriteStateFile(dir_.path() + "/no/where/state", "x").ok());
   EXPECT_EQ(FirstProgram({dir_.path() + "/nowhere", "/bin/sh"}), "/bin/sh");
   EXPECT_EQ(FirstProgram({path}), "");
 }

@@ -103,14 +103,16 @@ Result<std::string> ReadStateFile(const std::string& path) {
 
 Result<void> WriteStateFile(const std::string& path, const std::string& content) {
   const std::string next = path + ".new";
-  UniqueFd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const auto open_next = [&next] { return ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); };
+  UniqueFd fd(open_next());
+  if (fd.get() < 0 && errno == ENOENT && ::mkdir(directory.c_str(), 0700) == 0) fd = UniqueFd(open_next());
   if (fd.get() < 0) return Failed(next, errno);
   if (::write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()) || ::fsync(fd.get()) != 0) {
     return Failed(next, errno);
   }
   if (::rename(next.c_str(), path.c_str()) != 0) return Failed(path, errno);
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   UniqueFd dir(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (dir.get() < 0 || ::fsync(dir.get()) != 0) return Failed(directory, errno);
   return Ok();

@@ -22,7 +22,7 @@ std::string FirstProgram(const std::vector<std::string>& paths);
 
 // "" if there is none. Other errors: it cannot be read.
 Result<std::string> ReadStateFile(const std::string& path);
-// In one step, and durable on return.
+// In one step, and durable on return. Makes the last directory of the path (0700) if it is not there.
 Result<void> WriteStateFile(const std::string& path, const std::string& content);
 
 }  // namespace stria::cli

@@ -187,8 +187,7 @@ void JudgeDisk(const DiskFact& d, Judgement* j) {
 
 void JudgeKernel(const Facts& f, Judgement* j) {
   const KernelFact& k = f.kernel;
-  const int minor = FuseMinorOf(k.release);
-  std::string said = "Linux " + Printable(k.release) + (minor > 0 ? ", FUSE 7." + std::to_string(minor) : "");
+  std::string said = "Linux " + Printable(k.release);
   const bool can = k.fuse_passthrough.value_or(KernelOf(k.release) >= kPassthroughKernel);
   said += can ? ", passthrough" : ", no passthrough (-o passthrough needs Linux 6.9)";
   j->Ok(said + (k.io_uring ? ", io_uring" : ", no io_uring (nothing of Stria needs it)"));
@@ -316,19 +315,6 @@ std::pair<int, int> KernelOf(const std::string& release) {
   if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return {0, 0};
   if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return {0, 0};
   return {major, minor};
-}
-
-int FuseMinorOf(const std::string& release) {
-  struct Since {
-    std::pair<int, int> kernel;
-    int minor;
-  };
-  static constexpr Since kSince[] = {{{6, 14}, 42}, {{6, 12}, 41}, {{6, 9}, 40}, {{6, 6}, 39}, {{6, 2}, 38}, {{6, 1}, 37}, {{5, 17}, 36}};
-  const std::pair<int, int> kernel = KernelOf(release);
-  for (const Since& s : kSince) {
-    if (kernel >= s.kernel) return s.minor;
-  }
-  return 0;
 }
 
 std::string ReleaseOf(const std::string& version) {

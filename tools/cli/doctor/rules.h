@@ -27,8 +27,6 @@ Verdict WorstOf(const std::vector<Check>& checks);
 std::string RenderChecks(const std::vector<Check>& checks);
 Json ChecksJson(const std::vector<Check>& checks);
 
-// The minor number of FUSE's protocol 7 that a kernel of this release speaks at least; 0: not known.
-int FuseMinorOf(const std::string& release);
 // {6, 1} of "6.1.0-13-amd64"; {0, 0} if it is none.
 std::pair<int, int> KernelOf(const std::string& release);
 // "0.9" of "0.9.0 (commit 0123456789ab)": what decides who talks to whom. "" if it is none.
