@@ -82,7 +82,7 @@ class UnitWatcher:
     def __enter__(self):
         known = json.loads((self.c.cluster / "cluster.json").read_text())
         document = (TOP / "docs/operations.md").read_text()
-        commands = [line for line in document.splitlines() if line.endswith(f"> {SETTINGS}")]
+        commands = [re.sub(r"^\w+#\s+", "", line) for line in document.splitlines() if line.endswith(f"> {SETTINGS}")]
         assert commands, f"docs/operations.md has no command that writes {SETTINGS}"
         script = "\n".join(commands).replace(SETTINGS, str(self.settings)).replace("=pc1", f"={known['meta']}")
         subprocess.run(["sh", "-ec", script], check=True)
