@@ -117,7 +117,7 @@ def check_helpers():
     assert missing(shown, right) == "", missing(shown, right)
     for was, now in (("n3:d1", "n3:d2"), ("rebuilt", "made"), ("raid5:4", "raid5:3"), ("(drain)", "")):
         assert missing(shown, right.replace(was, now)), was
-    assert missing(["lost  /f0  0+33554432"], "lost /work/f3 5+1") == "" and missing(["lost /f0"], "lost /other")
+    assert missing(["lost  /f0  0+33554432"], "lost /runs/f3 5+1") == "" and missing(["lost /f0"], "lost /other")
     assert missing(["down (for 1 min 38 s); x"], "down (for 4 s); x") == "" and missing(["ends in 3640 d"], "ends in 5 d") == ""
 
 

@@ -189,11 +189,11 @@ class Operations(Room):
 
     def write(self, names, size=FILE_BYTES):
         pc = self.client.pc
-        pc.run(*AS_USER, "sh", "-ec", f"for f in {' '.join(names)}; do head -c {size} /dev/urandom > {MOUNT}/work/$f; sync {MOUNT}/work/$f; done")
+        pc.run(*AS_USER, "sh", "-ec", f"for f in {' '.join(names)}; do head -c {size} /dev/urandom > {MOUNT}/runs/$f; sync {MOUNT}/runs/$f; done")
         self.digests |= self.digests_of(names)
 
     def digests_of(self, names):
-        said = self.client.pc.run("sha256sum", *(f"{MOUNT}/work/{name}" for name in names))
+        said = self.client.pc.run("sha256sum", *(f"{MOUNT}/runs/{name}" for name in names))
         return {pathlib.Path(path).name: digest for digest, path in (line.split() for line in said.splitlines())}
 
     def verify(self):
@@ -236,7 +236,7 @@ class Operations(Room):
         self.follow("Installing", 1, leave, only=slice(at["wn7"][0], at["wn7"][-1] + 1))
         # Root of that PC counts as nobody: it may not, until it is trusted.
         pc = self.client.pc
-        assert not pc.succeeds("mkdir", f"{MOUNT}/work"), "root of a PC that is not trusted makes directories of root's"
+        assert not pc.succeeds("mkdir", f"{MOUNT}/runs"), "root of a PC that is not trusted makes directories of root's"
         code, said = self.type_in(self.first, f"stria token make --role client --trusted-root --name {plan.CLIENT}")  # it has joined already
         self.tokens["client"] = next(line for line in said.splitlines() if line.startswith("stria-join:"))
         code, said = self.type_in(pc, "umount /data && stria join - --again", text=self.tokens["client"] + "\n")
@@ -246,7 +246,7 @@ class Operations(Room):
         assert line.split()[2:] == documented.split()[2:], f"stria join says {line}, and docs/operations.md {documented}"
         self.client.put_into_fstab(documented)
         pc.run("mount", MOUNT)
-        pc.run("install", "-d", "-o", USER, "-g", USER, f"{MOUNT}/work")
+        pc.run("install", "-d", "-o", USER, "-g", USER, f"{MOUNT}/runs")
         # A line for each disk, as it stands there, is what stria doctor asks for.
         n3, lines = self.pcs["n3"], self.document["Installing"].blocks[1].lines
         assert "disk d1 (/srv/d1) is not in /etc/fstab" in n3.run("stria", "doctor", check=False)
@@ -508,7 +508,7 @@ class Operations(Room):
         for name in down:
             self.wait_state(name, "down")
         wait_until("it is known what is lost", lambda: self.status().get("lost_stripes"), 60)
-        self.follow("More died than the layout stands", 1, names={"/f1": "/work/f1"})
+        self.follow("More died than the layout stands", 1, names={"/f1": "/runs/f1"})
         for name in down:
             self.pcs[name].start("stria-data")
         wait_until("nothing is lost", lambda: self.status().get("lost_stripes") == 0, 60)
@@ -546,13 +546,13 @@ class Operations(Room):
 
     def consistency(self):
         self.follow("Consistency", 1)
-        inode = os.stat(self.client.pc.inside / "data/work/f1").st_ino
+        inode = os.stat(self.client.pc.inside / "data/runs/f1").st_ino
         code, said = self.type_in(self.first, f"stria paths {inode}")
-        assert code == 0 and "/work/f1" in said, said
+        assert code == 0 and "/runs/f1" in said, said
 
     def stolen(self):
         self.inline("Certificates and exports", "stria cert revoke client/wn7")
-        wait_until("its mount is ended", lambda: not self.client.pc.succeeds("timeout", "5", "ls", f"{MOUNT}/work"), 60)
+        wait_until("its mount is ended", lambda: not self.client.pc.succeeds("timeout", "5", "ls", f"{MOUNT}/runs"), 60)
 
     STEPS = ["installing", "mounting", "certificates_and_exports", "who_reads_and_writes", "being_told", "bits_rot", "taking_out", "a_disk_died", "an_index_is_lost",
              "less_rebuilding", "a_controller_died", "no_spare_node", "a_node_was_added", "a_node_died", "moved", "more_died", "metadata_is_lost", "consistency", "stolen"]
