@@ -33,13 +33,16 @@ class CoherenceTest : public CoreTest, public CleanerHost {
     if (!coherence->sessions().table().reclaiming()) cleaner->EndClaims();
     cleaner->Start();
   }
-  OpHeader Open(uint64_t client) {
+  static OpenSessionRequest Opening(uint64_t client, const OpHeader& header) {
     OpenSessionRequest r;
-    r.header = Header();
+    r.header = header;
     r.client_uuid = Uuid{77, client};
     r.client = "client " + std::to_string(client);
     r.comes_back = true;
-    const OpenSessionReply reply = RunSim(ex, coherence->OpenSession(r)).value();
+    return r;
+  }
+  OpHeader Open(uint64_t client) {
+    const OpenSessionReply reply = RunSim(ex, coherence->OpenSession(Opening(client, Header()))).value();
     OpHeader h = Header();
     h.session = reply.session;
     h.epoch = reply.epoch;
@@ -229,11 +232,7 @@ TEST_F(CoherenceTest, ASessionThatLapsedComesBackUnderANewEpochWithoutLeases) {
   ASSERT_TRUE(coherence->sessions().table().IsLapsed(a.session));
   EXPECT_TRUE(coherence->IsOpen(kRootInode));  // it is not freed
   EXPECT_EQ(coherence->grants().table().ModeOf(a.session, kRootInode), LeaseMode::kNone);
-  OpenSessionRequest r;
-  r.header = a;
-  r.client_uuid = Uuid{77, 1};
-  r.client = "client 1";
-  r.comes_back = true;
+  OpenSessionRequest r = Opening(1, a);
   HeldInode held;
   held.ino = kRootInode;
   held.proof = proof;
@@ -309,11 +308,7 @@ TEST_F(CoherenceTest, OfAClaimThatIsRefusedWhatIsProvedStaysOpen) {
   coherence->grants().NoteReader(a.session, kRootInode);
   const std::string proof = coherence->ProofOfOpen(a, kRootInode);
   Begin();
-  OpenSessionRequest r;
-  r.header = a;
-  r.client_uuid = Uuid{77, 1};
-  r.client = "client 1";
-  r.comes_back = true;
+  OpenSessionRequest r = Opening(1, a);
   HeldInode unproved, held;
   unproved.ino = kFile;
   held.ino = kRootInode;
