@@ -10,7 +10,8 @@
 // (linux-fsdevel, "namei: fix revalidate vs. rename race"). So during the rename the mount answers that the old name is there
 // (FuseAdapter::Moving). It answers the rename when the kernel believes the name for long enough, or has not asked for it
 // lately (MayMove). After that answer a LOOKUP of the old name waits until the renaming thread has moved it, and one that began before
-// is told what the kernel had (name_moves.h). A client that changes such a name on another mount waits until this kernel surely does not believe it any more (Until).
+// is answered with the inode that the kernel had (name_moves.h). A client that changes such a name on another mount waits until
+// this kernel surely does not believe it any more (Until).
 //
 // Bounded: at most kMaxNames; beyond that no name is known for sure. Not thread-safe.
 #pragma once

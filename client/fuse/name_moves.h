@@ -2,11 +2,11 @@
 //
 // From the request to rename on, the kernel believes in the old name until the renaming thread has moved its entry, some time after the
 // answer (late_moves.h). A LOOKUP of it meanwhile is told what the kernel has under that name; one that comes after the answer waits until
-// the thread is surely past that. All of that is decided here, in Ask: whoever answers a LOOKUP asks through it.
+// the thread is surely past that. Ask decides all of that: each answer to a LOOKUP goes through it.
 //
 // A LOOKUP that the kernel began before the rename asks about the entry that is moved then. The answer that the name is gone, or leads
-// elsewhere, would end that entry where it is now, with what is mounted below. So the answer is what the kernel had, which was so when it
-// asked. A LOOKUP that comes after the answer, when the kernel does not believe the name any more, may ask about that entry or about the
+// elsewhere, would end that entry where it is now, with what is mounted below. So the answer names the inode that the kernel had under the name: that
+// was right when the kernel asked. A LOOKUP that comes after the answer, when the kernel does not believe the name any more, may ask about that entry or about the
 // name: it fails with ENOMEM, which says nothing of either.
 //
 // Executor's thread only.
@@ -49,9 +49,9 @@ class NameMoves {
 
   template <class T>
   struct Answer {
-    InodeId moving;          // what the kernel has under the name that it is renaming; none: as `had` or `found` say
-    InodeId had;             // what it had under the name, and has moved since it asked
-    std::optional<T> found;  // what `find` gave last; none if one of these is
+    InodeId moving;          // the inode that the kernel has under the name, and is renaming; none: see `had` and `found`
+    InodeId had;             // the inode that the kernel had under the name when it asked, and has moved since
+    std::optional<T> found;  // the last result of `find`; none if `moving` or `had` is set
     bool unsure = false;     // the kernel may ask about the name, or about the entry that it moves: no answer fits both
   };
   // What `thread` is to be told of (dir, name). `find` finds whither it leads; it may be asked several times, and is alive until the end.

@@ -6,8 +6,8 @@
 // Invariants:
 //  - attributes count as forgotten when the kernel has answered a call that began after they were shown;
 //  - pages count as new only when the kernel has dropped what it had, or a first open has found it without any;
-//  - of a file that others have made longer the kernel is told only what it does not surely know, and never while a call of ours
-//    changes the size.
+//  - when others have made a file longer, the kernel is told the new size only if it does not surely know it, and never while a call
+//    of ours changes the size.
 //
 // Files that others have made longer: read(2) asks us for the size before it believes what the kernel has; sendfile, splice,
 // mappings and copy_file_range do not. So of a file that is open for reading here the kernel is told before the writer goes on.
